@@ -20,7 +20,7 @@ import errno
 from collections.abc import Callable, Sequence
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-# Lock files are opened with `O_NOFOLLOW`, so that a planted link is not followed. For a link, that fails with ELOOP.
+# Lock files are opened with `O_NOFOLLOW`, so that a planted link is not followed. Opening a link fails with ELOOP.
 PERMISSION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
 
 

@@ -55,7 +55,7 @@ def share_field_names(value: _Value) -> _Value:
 
 
 def canonical_json(value: object) -> str:
-    """Serialise a JSON value canonically: sorted keys, no white space, UTF-8. Content ids depend on this format."""
+    """Serialise a JSON value canonically: sorted keys, no whitespace, UTF-8. Content ids depend on this format."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 

@@ -145,8 +145,8 @@ def _shorten(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-# A float ends at 1.8e308, so an integer of at most 300 digits can be converted to one. `int` itself refuses more than
-# 4,300 digits.
+# The largest float is 1.8e308, so an integer of at most 300 digits can be converted to a float. `int` itself refuses
+# more than 4,300 digits.
 MAX_DIGITS = 300
 
 

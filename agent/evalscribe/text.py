@@ -23,7 +23,7 @@ mentions and links. Only a code span is safe.
 BLOCK_START = re.compile(r"[#>+=|:-]|\d+[.)]$|reviewers?\b", re.IGNORECASE)
 PARENTHESIS = re.compile(r"[()]")
 WORD = re.compile(r"\s+|(?:\[[^\[\]]{1,60}\]|\S)+")
-"""Matches a word or white space. Text in square brackets counts as one word, so that it becomes a single code span."""
+"""Matches a word or whitespace. Text in square brackets counts as one word, so that it becomes a single code span."""
 _Y_AFTER_CONSONANT = re.compile(r"[^aeiou]y$")
 SPACES = str.maketrans(dict.fromkeys("\v\f\x85\u2028\u2029", " "))
 
@@ -50,7 +50,7 @@ def is_visible(character: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """Replace each character that cannot be printed on one line by U+FFFD.
+    """Replace characters that cannot be printed on one line with U+FFFD.
 
     U+FFFD shows the reader that a character was replaced.
     """
@@ -58,7 +58,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line, without invisible characters. Each sequence of white space becomes a space."""
+    """Return a text on one line, without invisible characters. Each sequence of whitespace becomes a space."""
     return " ".join(visible(text).split())
 
 
@@ -163,7 +163,7 @@ def web_url(url: str | None) -> str | None:
 
 
 def block(text: str) -> str:
-    """Return a text of several lines without invisible characters, trailing white space, or blank lines at its start
+    """Return a text of several lines without invisible characters, trailing whitespace, or blank lines at its start
     and end.
     """
     return "\n".join(line.rstrip() for line in visible(text).split("\n")).strip("\n")

@@ -58,9 +58,9 @@ class Workspace:
             environ: Environment variables; None for those of this process.
             checkpoints: File for LangGraph's checkpoints. If None, they are stored in a file beside the store or, if
                 the store is on a server, on that server.
-            ask: Function that asks the user for consent before a model is called, and returns True for a yes. If `ask`
-                is None, nobody is asked. A model is then called only if the options or the environment name it, or if
-                the option `yes` is set.
+            ask: Function that asks the user for consent before a model is called, and returns True if the user agrees.
+                If `ask` is None, nobody is asked. A model is then called only if the options or the environment name
+                it, or if the option `yes` is set.
         """
         self.options = options or Options()
         self.folder = folder or Path.cwd()

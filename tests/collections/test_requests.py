@@ -234,7 +234,7 @@ async def test_exists_ok_adds_only_new_requests(runner: RequestRunner) -> None:
 async def test_another_output_schema_for_an_existing_set_is_refused(runner: RequestRunner) -> None:
     await runner.ask(Oracle(), THREE[:1])
     schema = {"type": "object", "properties": {"label": {"type": "string"}}, "required": ["label"]}
-    with pytest.raises(UsageError, match="another output_schema"):
+    with pytest.raises(UsageError, match="a different output_schema"):
         await runner.ask(Oracle(AssertionError), THREE, exists_ok=True, output_schema=schema)
 
 

@@ -113,7 +113,7 @@ def test_label_sets_are_immutable(store: CollectionStore) -> None:
         store.add_label_set("c1", labels)
     assert store.label_sets("c1") == (LABELS, second)
     assert store.label_set("c1", "a") == second
-    with pytest.raises(UsageError, match="'a' already exists with other content"):
+    with pytest.raises(UsageError, match="'a' already exists with different content"):
         store.add_label_set("c1", LABELS.model_copy(update={"id": "a"}))
 
 

@@ -282,7 +282,7 @@ def test_uncommitted_changes_to_patched_files_are_refused(analyzed: Workspace, s
     with MessagesServer(patch()) as server:
         refused = apply(analyzed, suite, server, code=64)
         assert "ruff.toml in" in refused.err
-        assert "not committed" in refused.err
+        assert "uncommitted changes" in refused.err
         suite.git("checkout", "-q", "ruff.toml")
         apply(analyzed, suite, server)
         suite.write("ruff.toml", "line-length = 91\n")

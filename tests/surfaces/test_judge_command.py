@@ -192,7 +192,7 @@ def test_rules_judge_refuses_agent_runs_and_other_rubrics(judging: InProcessComm
     ended = judging.run("judge", "failure", "one.json", "--judge", "rules", code=65)
     assert "alone: not judged: the rules judge failed evals only" in ended.out
     ended = judging.run("judge", "polite", "sample", "--judge", "rules", code=64)
-    assert "the rules cannot answer by polite@1" in ended.err
+    assert "the rules cannot judge by polite@1" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_recurring_omits_the_sample_when_other_models_exist(workspace: Workspace
     assert "example/sample-model-1" in workspace.run("recurring").out
     run_snapshots.write(workspace.folder / "run", 2)
     workspace.run("analyze", "run", "--judge", "rules", "--provider", "acme", "--model", "m-1")
-    assert workspace.run("recurring").out == "2 evals failed in one run of their model only; --all lists them\n"
+    assert workspace.run("recurring").out == "2 evals failed in only one run of their model; --all lists them\n"
     assert "example/sample-model-1" in workspace.run("recurring", "example/sample-model-1").out
 
 
@@ -151,7 +151,7 @@ def test_recurring_lists_evals_that_failed_more_than_once(workspace: Workspace, 
     out = workspace.run("recurring", "example/sample-model-2").out
     assert "001-data_modeling/001-task_1: 2 times, 2026-10-01 to 2026-11-02" in out
     assert "002-queries/002-task_2" not in out
-    assert "evals failed in one run of their model only; --all lists them" in out
+    assert "evals failed in only one run of their model; --all lists them" in out
     whole = workspace.run("recurring", "example/sample-model-2", "--all").out
     assert "002-queries/002-task_2: once, 2026-11-02" in whole
     assert "Reworded the task" in out

@@ -63,7 +63,7 @@ def test_csv_and_json_output_is_machine_readable(imported: InProcessCommand) -> 
     assert rows[0] == ["content", "scores", "url"]
     assert rows[1] == ["a,\x1b[31m\nb", rows[1][1], ""]
     assert json.loads(rows[1][1]).keys() == {"reward"}
-    assert result.err == "More rows follow this 1 row: page with ORDER BY, LIMIT and OFFSET.\n"
+    assert result.err == "More rows follow this 1 row: use ORDER BY, LIMIT and OFFSET to get them.\n"
     document = json.loads(imported.run("sql", sql, "--json", "--max-rows", "2").out)
     assert document["truncated"]
     assert (document["row_count"], document["applied_limit"], len(document["rows"])) == (2, 2, 2)

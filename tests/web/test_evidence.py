@@ -390,7 +390,7 @@ def test_eval_page_without_a_store_shows_quotations_and_the_analyze_command(plai
 @pytest.mark.parametrize(
     ("statement", "sentence"),
     [
-        ("DELETE FROM evidence", "The store has no evidence of this eval"),
+        ("DELETE FROM evidence", "The store has no evidence for this eval"),
         ("UPDATE evidence SET body = x'00'", "The evidence in the store cannot be read"),
         ("UPDATE texts SET body = x'789c4b4c4a06000000'", "The evidence in the store cannot be read"),
         ("DELETE FROM texts", "The evidence in the store cannot be read"),

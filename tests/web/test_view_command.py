@@ -43,7 +43,7 @@ def test_signal_stops_the_server_despite_open_connections(number: signal.Signals
 def test_error_names_the_port_already_in_use(page: ServedPage, sample: Path) -> None:
     result = Workspace(sample).run("view", "--no-open", "--port", str(page.port), code=69)
     assert result.err.strip() == (
-        f"evalscribe: port {page.port} cannot be used: Address already in use; --port 0 takes a free one"
+        f"evalscribe: port {page.port} cannot be used: Address already in use; --port 0 selects a free one"
     )
     assert page.request("GET", "/", ("Host", page.host)).status == 403
 

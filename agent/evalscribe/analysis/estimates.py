@@ -259,12 +259,12 @@ def describe_saving(prepared: PreparedRun, findings: Iterable[Finding]) -> Casca
 def analysis_advice(prepared: PreparedRun, unsure: Sequence[Finding]) -> AnalysisAdvice | None:
     """Estimate the cost of asking the default model about findings that are uncertain.
 
-    Returns None if there are no findings, or if a model has already judged the run. Also returns None if the target
-    failed to answer in all these findings.
+    Returns None if there are no findings, if a model has already judged the run, or if all findings are about a target
+    that gave no answer.
     """
     of_group = {group.id: group for group in prepared.groups}
     groups = [of_group[finding.group] for finding in unsure]
-    # Of a target that gave no answer, a model would only see the exception that the rules already quote.
+    # If the target gave no answer, a model would see only the exception that the rules already quote.
     if prepared.analyst.models or all(finding.step == TARGET for finding in unsure):
         return None
     model = estimating_judge()

@@ -65,8 +65,8 @@ class GraphInput(Frozen):
     """Maximum cost of the model calls of this process, in US dollars."""
 
 
-# `TypedDict` comes from typing_extensions: before Python 3.12, pydantic cannot read that of `typing`, and Studio would
-# show no schema.
+# `TypedDict` comes from typing_extensions: before Python 3.12, pydantic cannot read the one from `typing`, and Studio
+# would show no schema.
 class WorkerRow(TypedDict):
     """Number of groups of failures that one worker handled, by outcome."""
 
@@ -212,8 +212,8 @@ async def run_graph(stages: AnalysisStages, thread: str, place: Path | str) -> C
     Raises `EvalscribeError` for an error that affects all failures.
     """
     async with open_checkpoints(place) as saver:
-        # Start anew. If a killed process had another number of workers, the counts of both processes would be added up,
-        # and nodes of an earlier release may be missing. The store knows what is left to judge.
+        # Start anew, because a checkpoint of an earlier release can name nodes that no longer exist. The store shows
+        # which failures are still to be judged.
         await saver.adelete_thread(thread)
         graph = builder(stages).compile(checkpointer=saver, name="evalscribe")
         with untraced():

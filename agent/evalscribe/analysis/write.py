@@ -56,10 +56,11 @@ NOT_IN_REPORT = "A replay contradicted this label, so the report does not have t
 
 
 def undecided_error(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError | None:
-    """Return an error if the judge was asked about failures and reached a verdict on none of them; otherwise None.
+    """Return the error to raise if the judge reached no verdict; None if the report can be written.
 
-    The judge is not asked about failures with a cached verdict. If the judge was not asked about any failure,
-    an error is returned only if none of the failures has readable evidence.
+    If the judge was asked about failures, an error is returned if the judge reached a verdict on none of them. The
+    judge is not asked about failures with a cached verdict. If the judge was not asked about any failure, an error is
+    returned only if none of the failures has readable evidence.
     """
     if queue.decided:
         return None
@@ -252,8 +253,8 @@ def write_report(
     changed = merged.changed or before is None or not consists_of(before, data_parts(document))
     if writes and changed:
         path = workspace.reports.write_report(where.name, merged.text, data_parts(document))
-        # Do not store a merged text: it contains people's free edits, which are found by comparing the page with this
-        # text.
+        # Do not store a merged text: it contains people's free edits, which are found by comparing the page with the
+        # stored text.
         stored = StoredReport(path=where.name, text=merged.text if where.current is None else render(merged.report))
         workspace.store.analyses.put_report(run.id, stored)
     if writes:

@@ -70,7 +70,7 @@ def _open_streams() -> None:
 def _stop(number: int, _frame: object) -> None:
     """End immediately on a signal that no use case handles.
 
-    No cleanup is needed: either libraries are still being loaded, or the database rolls uncommitted transactions back.
+    No cleanup is needed: either libraries are still being loaded, or the database rolls back uncommitted transactions.
     """
     # `print` is not used, because the signal might have interrupted another `print`, and Python refuses nested writes.
     os.write(sys.stderr.fileno(), b"evalscribe: stopped; what was not finished is as it was before.\n")

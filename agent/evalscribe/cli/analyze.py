@@ -126,16 +126,14 @@ def analyze(
 
 
 def _a_person_waits() -> bool:
-    """Return whether a person can answer questions, which is the case in a terminal that does not belong to a CI
-    job.
-    """
+    """Return whether a person can answer questions: in a terminal, unless the terminal belongs to a CI job."""
     return output.in_terminal() and not os.environ.get("CI")
 
 
 def _discuss_result(result: AnalysisResult, command_options: Options) -> int:
     """Ask the closing question and start the discussion.
 
-    What the analysis cost is subtracted from the budget of the discussion.
+    The cost of the analysis is subtracted from the budget of the discussion.
     """
     from evalscribe.cli.discuss import run_session  # importing the discussion takes 0.2 s
 
@@ -263,7 +261,7 @@ def _print_plan(plan: AnalysisPlan) -> None:
         say(line)
     if plan.stages and plan.again:
         say(f"In all: {plan.cost}")
-    say("Nothing was judged and no report written.")
+    say("Nothing was judged, and no report was written.")
 
 
 def explain(
@@ -321,7 +319,7 @@ def explain(
 
 
 def print_explanation(explained: ExplainedFailure, again: str, *, as_json: bool) -> None:
-    """Print an explanation. `again` is the command that replays the failure again."""
+    """Print an explanation. `again` is the command that repeats the replay of the failure."""
     if as_json:
         print_json(explained.analysis)
     else:

@@ -118,9 +118,9 @@ def delete(
     collection: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a collection.", show_default=False)],
     yes: Annotated[bool, typer.Option("--yes", help="Delete the collection without asking.")] = False,
 ) -> int:
-    """Delete a collection with its contents, after asking.
+    """Delete a collection with its rubrics, labels and results, after asking.
 
-    The runs stay in the store; `gc` deletes those that nothing uses.
+    Its runs stay in the store; `gc` deletes those that nothing else uses.
     """
     with Workspace() as workspace:
         collection_record = choose_collection(workspace, collection)
@@ -170,8 +170,9 @@ def gc(
 ) -> int:
     """Free space by deleting data that nothing uses.
 
-    Deletes runs in no collection, evidence of deleted evals, and unreferenced texts. Runs that were analysed, judged or
-    labelled are kept, and so are reports, verdicts, results, labels and rubrics. Other commands can run meanwhile.
+    Deletes runs that are in no collection, evidence of deleted evals, and unreferenced texts. Runs that were analysed,
+    judged or labelled are kept, and so are reports, verdicts, results, labels and rubrics. Other commands can run at
+    the same time.
     """
     with Workspace() as workspace:
         deleted = lookup.collect_garbage(workspace.store.runs, dry_run=dry_run)

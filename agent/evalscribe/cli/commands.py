@@ -15,7 +15,7 @@ ANALYSE, DATA, REVIEW, EXPERIMENTS, SET_UP = "Analyse", "Data", "Review", "Exper
 
 
 class CommandEntry(NamedTuple):
-    """Where the function of a command is, and how the command appears in the list of its group."""
+    """The location of a command's function, and how the command appears in the list of its group."""
 
     module: str
     """Name of the module in `evalscribe.cli`."""
@@ -91,7 +91,7 @@ EXPORT = CommandEntry("experiments", "export", "Write a run as CSV, JSON, JUnit,
 COMMANDS: CommandTable = {
     "analyze": CommandEntry("analyze", "analyze", "Find out why evals failed, and whose fault it was.", ANALYSE),
     "explain": CommandEntry("analyze", "explain", "Explain one failed eval in full; write nothing.", ANALYSE),
-    "prove": CommandEntry("prove", "prove", "Show by replay whose fault failures were.", ANALYSE),
+    "prove": CommandEntry("prove", "prove", "Replay failures to show whose fault they were.", ANALYSE),
     "compare": CommandEntry("compare", "compare", "Compare runs: what changed, why, and is it noise?", ANALYSE),
     "explore": CommandEntry("explore", "explore", "Ask a question about a whole collection of runs.", ANALYSE),
     "recurring": CommandEntry("recurring", "recurring", "List the evals that keep failing.", ANALYSE),
@@ -113,7 +113,7 @@ COMMANDS: CommandTable = {
         DATA,
     ),
     "results": GroupEntry(
-        "List and show the answers of models to requests.",
+        "List and show the answers to SDK requests.",
         {
             "list": CommandEntry("collections", "list_sets", "List result sets and their progress."),
             "show": CommandEntry("collections", "show_results", "Show the results of a set."),
@@ -126,7 +126,7 @@ COMMANDS: CommandTable = {
             "list": CommandEntry("reports", "list_all", "List the reports: run, model, labels."),
             "show": CommandEntry("reports", "show", "Show a report."),
             "check": CommandEntry("report_check", "check", "Check reports: format, consistency, quotations."),
-            "parse": CommandEntry("reports", "parse", "Read any report, also a free-form one, as data."),
+            "parse": CommandEntry("reports", "parse", "Read any report as data, even a free-form one."),
             "summary": SUMMARY._replace(hidden=True),
             "failures": FAILURES._replace(hidden=True),
             "wait": WAIT._replace(hidden=True),
@@ -179,7 +179,7 @@ COMMANDS: CommandTable = {
                         "experiment_runs", "regression_dataset", "Turn the failures of a run into a dataset."
                     ),
                     "delete": CommandEntry("experiments", "delete_run", "Delete a run, after asking."),
-                    "work": CommandEntry("experiment_runs", "work", "Execute the trials left in a run.", hidden=True),
+                    "work": CommandEntry("experiment_runs", "work", "Execute a run's remaining trials.", hidden=True),
                 },
             ),
             "scorers": SCORERS,

@@ -29,7 +29,7 @@ def compare(
         ),
     ],
     within: Annotated[
-        bool, typer.Option("--within", help="Compare failed with passed trials of the same task, in one run.")
+        bool, typer.Option("--within", help="In one run, compare each task's failed trials with its passed trials.")
     ] = False,
     collection: options.Collection = None,
     judge: options.Judge = None,
@@ -59,8 +59,8 @@ def compare(
         typer.Option(
             "--assert",
             metavar="CONDITION",
-            help="Exit with 65 unless the condition holds, such as no-regressions, not-worse, "
-            "pass_rate>=base-0.02 or regressed<=2. Repeatable.",
+            help="Condition that must hold; otherwise, exit with 65. Examples: no-regressions, not-worse, "
+            "pass_rate>=base-0.02, regressed<=2. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -69,7 +69,7 @@ def compare(
     ] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Compare runs: what changed, why, and whether a change might be chance. Three or more runs give a matrix."""
+    """Compare runs: what changed, why, and whether it might be due to chance. Three or more runs give a matrix."""
     _check(sides, within=within, as_csv=as_csv, as_json=as_json)
     command_options = options.workspace_options(locals())
 
@@ -106,7 +106,7 @@ def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> No
 
 
 def print_comparison(result: WrittenComparison, *, dry_run: bool, as_json: bool, as_csv: bool) -> int:
-    """Print the page or the JSON or CSV document, and then where the page was written."""
+    """Print the page (or the JSON or CSV document), and then the path to which the page was written."""
     programs = as_json or as_csv
     if as_json:
         print_json(result.comparison)

@@ -91,7 +91,7 @@ def add_example(
         str | None,
         typer.Option(
             metavar="CLUSTER",
-            help="Name shared by items from the same source; a split keeps them together.",
+            help="Name shared by items from the same source; they all get the same split.",
             show_default=False,
         ),
     ] = None,
@@ -185,7 +185,7 @@ def upload_csv(
         ),
     ] = None,
     delimiter: Annotated[
-        str, typer.Option(metavar="CHAR", help="Character between cells; `tab` means a tab. Default: a comma.")
+        str, typer.Option(metavar="CHAR", help="Character that separates cells, or `tab`. Default: a comma.")
     ] = ",",
     no_header: Annotated[
         bool, typer.Option("--no-header", help="The file has no header row; its columns are 1, 2, 3 …")

@@ -130,9 +130,9 @@ def _omission_lines(result: FromReviews) -> Iterator[str]:
     if result.unreviewed:
         yield f"{pluralise(result.unreviewed, 'item')} labelled only by a judge: they cannot test that judge"
     if result.duplicates:
-        yield f"Left out: {result.duplicates:,} that share one label with an included failure"
+        yield f"Left out: {result.duplicates:,} equivalent to an included failure with the same label"
     if result.contradicted:
-        yield f"Left out: {result.contradicted:,} that two reports of their run label differently"
+        yield f"Left out: {result.contradicted:,} that two reports on the same run label differently"
     if result.withdrawn:
         yield f"Removed: {pluralise(result.withdrawn, 'item')} whose failure no longer has a label"
     if result.missing:

@@ -41,7 +41,7 @@ Test = Annotated[
     float | None, typer.Option(metavar="SHARE", help="Share of the items in test. Default: 0.4.", show_default=False)
 ]
 Seed = Annotated[
-    int, typer.Option(metavar="N", help="Seed of the split; another seed gives another split. Default: 0.")
+    int, typer.Option(metavar="N", help="Seed of the split; a different seed gives a different split. Default: 0.")
 ]
 Version = Annotated[str, typer.Argument(metavar="V", help="A version: number, id, or latest.", show_default=False)]
 Side = Annotated[str, typer.Argument(metavar="V", help="A version: number, id, latest, or draft.", show_default=False)]

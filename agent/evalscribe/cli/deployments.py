@@ -25,7 +25,7 @@ from evalscribe.text import cut
 from evalscribe.workspace import Workspace
 
 LONGEST_REPLY = 500
-"""Maximum number of characters that are shown of a component's reply to the smoke input."""
+"""Maximum number of characters shown from a component's reply to the input given with `--smoke-input`."""
 
 
 def create(
@@ -33,7 +33,7 @@ def create(
         list[str] | None,
         typer.Option(
             metavar="NAME=PLACE",
-            help="A component: python:PKG.MOD:FN, http(s)://… or cmd:… (no shell). Repeatable.",
+            help="A component: python:PKG.MOD:FN, http(s)://… or cmd:… (run without a shell). Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -45,7 +45,7 @@ def create(
         str,
         typer.Option(
             metavar="NAME",
-            help="Name of the deployment; in other commands, a name means the newest deployment with that name.",
+            help="Name of the deployment. In other commands, the name selects the newest deployment with that name.",
             show_default=False,
         ),
     ] = "",
@@ -53,7 +53,7 @@ def create(
         Path,
         typer.Option(
             metavar="DIR",
-            help="Folder to import from and to run commands in. Default: the current folder.",
+            help="Folder to import functions from and to run commands in. Default: the current folder.",
             show_default=True,
         ),
     ] = Path("."),
@@ -69,7 +69,7 @@ def create(
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Model under which reports on the runs are filed. Default: component/NAME.",
+            help="Model name under which reports on the runs are filed. Default: component/NAME.",
             show_default=False,
         ),
     ] = None,
@@ -77,7 +77,7 @@ def create(
         str | None,
         typer.Option(
             metavar="JSON",
-            help="Input with which each component is called once, to show the reply.",
+            help="Call each component once with this input, and show the reply.",
             show_default=False,
         ),
     ] = None,

@@ -150,7 +150,7 @@ def print_run_result(
         # The summary leaves out the default gate if neither the config nor an option asks for a gate.
         ungated = report.gate and not (report.gate.stated or report.gate.reason or fail_on_gate)
         append_step_summary(workspace, run, report.model_copy(update={"gate": None}) if ungated else report)
-    # If the program that reads the output ends, the exit code must still tell of a failed gate.
+    # Even if the program that reads the output ends, the exit code must report a failed gate.
     with suppress(BrokenPipeError):
         if details and form == "table" and run.terminal:
             for text in result_lines(report, failed_trials(workspace, run)):
@@ -211,7 +211,7 @@ def await_end(
 ) -> int:
     """Wait for a run, print its result, and return the exit code for it.
 
-    Ctrl-C only ends the waiting; the run continues. `details` and `enclose` are passed to `print_run_result`.
+    Ctrl-C ends only the wait; the run continues. `details` and `enclose` are passed to `print_run_result`.
     """
     try:
         with RunDisplay() as display:
@@ -535,7 +535,7 @@ def rescore(
         str | None,
         typer.Option(
             metavar="ID|N",
-            help="Experiment version whose scorers to use. Default: the run's version.",
+            help="Experiment version whose scorers are used. Default: the run's version.",
             show_default=False,
         ),
     ] = None,

@@ -49,7 +49,7 @@ RunOfExperiment = Annotated[
     list[str],
     typer.Argument(
         metavar="[EXPERIMENT] RUN",
-        help="A run: id, first characters of the id, or name. An experiment can precede the run.",
+        help="A run: id, first characters of the id, or name. You can name its experiment first.",
         show_default=False,
     ),
 ]
@@ -247,7 +247,7 @@ def compare(
     ] = False,
     form: Format = "table",
 ) -> int:
-    """Compare two runs over the same dataset version: verdict, rates, scorers, changed items.
+    """Compare two runs on the same dataset version: verdict, rates, scorers, changed items.
 
     The exit code is 65 if the runs cannot be compared.
     """

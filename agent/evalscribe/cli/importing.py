@@ -133,7 +133,10 @@ def _next(result: CollectionImport, *, dry_run: bool) -> Iterator[str]:
 
 Experiment = Annotated[
     str | None,
-    typer.Option(metavar="EXPERIMENT", help="Experiment of the runs; `compare` needs runs of the same experiment."),
+    typer.Option(
+        metavar="EXPERIMENT",
+        help="Experiment that the runs belong to; `compare` needs runs of the same experiment.",
+    ),
 ]
 
 

@@ -51,8 +51,8 @@ class _Ending:
 
     async def watch(self, main: Coroutine[Any, Any, T]) -> T:
         self._task = asyncio.current_task()
-        # The signal came before the task was known. A coroutine that is never awaited must be closed, or Python warns
-        # of it.
+        # The signal came before the task was known. A coroutine that is never awaited must be closed; otherwise, Python
+        # prints a warning.
         if self.error is not None:
             main.close()
             raise asyncio.CancelledError

@@ -86,7 +86,7 @@ Collection = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Collection with the agent runs and with the versions of the rubric.",
+        help="Collection that contains the agent runs and the versions of the rubric.",
         show_default=False,
     ),
 ]
@@ -266,9 +266,7 @@ def _show(result: JudgeEval) -> None:
 
 
 def _table(result: JudgeEval) -> list[str]:
-    """Render how often judges and people agree, either in one field without fixed choices or in each field of an
-    object.
-    """
+    """Render how often judges and people agree in a field without fixed choices, or in each field of an object."""
     rows = [["", *(item.name for item in result.judges)], *_field(result.judges)]
     for fields in zip(*(item.fields for item in result.judges), strict=True):
         rows += [["", *("" for _ in fields)], [f"`{printable(fields[0].field)}`", *("" for _ in fields)]]

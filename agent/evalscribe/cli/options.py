@@ -15,7 +15,7 @@ from evalscribe.settings import Options
 JUDGING = "Judging"
 """Heading in the help for the options that determine the judges and their cost."""
 SOURCE = "Source of the run"
-"""Heading in the help for the options that determine from where a run is fetched."""
+"""Heading in the help for the options that determine where a run is fetched from."""
 RunArgument = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run: id, start of the id, name, file, folder, URL, or `sample`."),
@@ -34,11 +34,11 @@ Rubric = Annotated[
 ]
 Cascade = Annotated[
     bool,
-    typer.Option("--cascade", help="Judge by rules, then a cheap, then a better model.", rich_help_panel=JUDGING),
+    typer.Option("--cascade", help="Try rules, then a cheap model, then a better one.", rich_help_panel=JUDGING),
 ]
 Batch = Annotated[
     bool,
-    typer.Option("--batch", help="Use batches: half the price, answers in a day.", rich_help_panel=JUDGING),
+    typer.Option("--batch", help="Use batches: half the price, answers within a day.", rich_help_panel=JUDGING),
 ]
 Reports = Annotated[Path | None, typer.Option(metavar="DIR", help="Reports folder. Default: reports.")]
 Date = Annotated[str | None, typer.Option(metavar="YYYY-MM-DD", help="Date of the report. Default: today.")]
@@ -72,29 +72,28 @@ Deployment = Annotated[
 KeyFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="File with the Convex deploy key.", rich_help_panel=SOURCE)
 ]
-EnvFile = Annotated[Path | None, typer.Option(metavar="FILE", help="File with API keys. Default: .env.local and .env.")]
+EnvFile = Annotated[Path | None, typer.Option(metavar="FILE", help="File with API keys; replaces .env.local and .env.")]
 Via = Annotated[
     str,
-    typer.Option(metavar="http|npx", help="Reach Convex by HTTP or with npx. Default: http.", rich_help_panel=SOURCE),
+    typer.Option(metavar="http|npx", help="Access Convex by HTTP or with npx. Default: http.", rich_help_panel=SOURCE),
 ]
 ConvexDir = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Folder to run npx in, with --via npx.", rich_help_panel=SOURCE)
+    Path | None,
+    typer.Option(metavar="DIR", help="Folder in which to run npx (only with --via npx).", rich_help_panel=SOURCE),
 ]
 Provider = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME", help="Provider of the run's model; replaces the stated provider.", rich_help_panel=SOURCE
-    ),
+    typer.Option(metavar="NAME", help="Provider of the model; overrides what the run says.", rich_help_panel=SOURCE),
 ]
 Model = Annotated[
     str | None,
-    typer.Option(metavar="MODEL", help="Model of the run; replaces the stated model.", rich_help_panel=SOURCE),
+    typer.Option(metavar="MODEL", help="Model of the run; overrides what the run says.", rich_help_panel=SOURCE),
 ]
 Map = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FIELD=COLUMN,...",
-        help="Columns for fields, such as input=question.",
+        help="Map fields to columns, as in input=question.",
         show_default=False,
     ),
 ]
@@ -104,11 +103,11 @@ Threshold = Annotated[
 ]
 Tasks = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Tasks of a Harbor job, or a checkout of tau-bench."),
+    typer.Option(metavar="DIR", help="Folder of Harbor tasks, or a checkout of tau-bench."),
 ]
 ReferenceRun = Annotated[
     Path | None,
-    typer.Option(metavar="RUN", help="Run with the reference answers, to find bad tasks."),
+    typer.Option(metavar="RUN", help="A run of the reference answers, to find bad tasks."),
 ]
 ReplayCommand = Annotated[
     str | None,
@@ -121,7 +120,10 @@ Collection = Annotated[
 ]
 Where = Annotated[
     str | None,
-    typer.Option(metavar="SQL", help="Condition on the agent runs, such as \"status = 'failed'\", or a SELECT of ids."),
+    typer.Option(
+        metavar="SQL",
+        help="Condition on the agent runs, such as \"status = 'failed'\", or a SELECT that returns ids.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Short for --format json.", rich_help_panel=OUTPUT)]
 
@@ -134,14 +136,14 @@ def workspace_options(values: Mapping[str, Any], without: str = "") -> Options:
     """Select the options of the workspace, by name, from the parameters of a command (`locals()`).
 
     `collection` is never selected: it is passed to the use cases instead, because some of them also look it up by id.
-    `without` names a parameter that must not be selected because it has another meaning in this command.
+    `without` names a parameter that must not be selected because it has a different meaning in this command.
     """
     names = Options.model_fields.keys() - {"collection", without}
     return Options(**{name: value for name, value in values.items() if name in names})
 
 
 def repeated_options(tasks: Path | None, reports: Path | None) -> list[str]:
-    """Return those options of this command that must be repeated in a command that is suggested next."""
+    """Return the options of this command that the suggested next command must repeat."""
     return [*(["--tasks", str(tasks)] if tasks else []), *(["--reports", str(reports)] if reports else [])]
 
 

@@ -168,7 +168,7 @@ def _is_pipe_or_device(output: Path) -> bool:
 
 
 def _packing(binary: BinaryIO) -> gzip.GzipFile:
-    """Open a gzip file without a time stamp, so that equal runs result in equal files.
+    """Open a gzip file without a time stamp, so that equal runs result in identical files.
 
     Time stamps would also stop working in 2106, because the format has only 32 bits for them.
     """
@@ -187,7 +187,7 @@ def _replacing(output: Path) -> Iterator[TextIO]:
             _packing(binary) if packed else nullcontext(binary) as stream,
             TextIOWrapper(cast(BinaryIO, stream), encoding="utf-8") as file,
         ):
-            # Before anything is written, because the existing file can be private.
+            # Copy the permissions before anything is written, because the existing file can be private.
             if output.exists():
                 shutil.copymode(output, part)
             yield file

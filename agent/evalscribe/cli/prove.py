@@ -84,7 +84,7 @@ MOST_NAMED = 5
 
 
 def _print(proved: ProvedRun, arguments: Sequence[str]) -> None:
-    """Print a paragraph for each failure, proved failures first, and what to do next.
+    """Print a paragraph for each failure, and what to do next. Failures with a proof come first.
 
     `arguments` are the arguments with which `analyze` finds the same run.
     """

@@ -34,7 +34,12 @@ def recurring(
     ] = False,
     least: Annotated[
         int | None,
-        typer.Option("--min", min=2, metavar="N", help="Minimum number of models, with --across-models. Default: 2."),
+        typer.Option(
+            "--min",
+            min=2,
+            metavar="N",
+            help="Only with --across-models: how many models must fail an eval in the same way. Default: 2.",
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Include evals that failed in one run only.")] = False,
     reports: options.Reports = None,
@@ -43,7 +48,7 @@ def recurring(
     """List the evals that failed in at least two runs: dates, labels, causes, actions, and whether a fix held.
 
     Outages are summarised on one line. With --across-models, list the evals that several models fail in the same way.
-    This list counts runs together only if they have the same experiment, task and grader, and only if they were
+    That list compares failures only if their experiment, task and grader are the same, and only if their runs were
     analysed with this store.
     """
     if least is not None and not across_models:
@@ -91,7 +96,7 @@ def _paragraphs(
     if once := [row for row in every if row not in rows and row not in outages]:
         shared = sum(models > 1 for models in Counter(row.eval for row in once).values())
         also = f". {shared} of these evals failed for several models: see --across-models" if shared else ""
-        yield f"{pluralise(len(once), 'eval')} failed in one run of their model only; --all lists them{also}"
+        yield f"{pluralise(len(once), 'eval')} failed in only one run of their model; --all lists them{also}"
 
 
 def print_shared_failures(result: SharedFailures, least: int, *, as_json: bool) -> None:

@@ -173,7 +173,7 @@ def actions(environ: Mapping[str, str], cwd: Path) -> Actions | None:
         workspace=Path(environ.get("GITHUB_WORKSPACE") or cwd),
         remote_url=_remote(environ),
         pull_request=number if isinstance(number, int) else int(ref[1]) if ref else None,
-        # The commit is passed to git, so nothing but the id of a commit may get there.
+        # The value is passed to git, so it must be nothing but the id of a commit.
         base=base if isinstance(base, str) and _COMMIT.fullmatch(base) else None,
         summary=Path(summary) if summary else None,
     )

@@ -38,7 +38,7 @@ def show(
     reports: options.Reports = None,
     as_agent_run_analysis: options.AgentRunAnalysis = False,
     as_svg: Annotated[
-        bool, typer.Option("--svg", help="Print the first screen as a picture.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--svg", help="Print the first screen as an SVG picture.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> int:
     """Show a report, or print it as the write-up that Terminal-Bench asks for."""

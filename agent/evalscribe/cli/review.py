@@ -312,9 +312,9 @@ def _reviewer_line(pair: ReviewerRow) -> str:
 def print_export(result: ExportedLabels) -> None:
     say(f"{pluralise(result.subjects, 'labelled failure')} in {result.path}")
     if result.duplicates:
-        say(f"Left out: {result.duplicates} that share one label with an included failure")
+        say(f"Left out: {result.duplicates} equivalent to an included failure with the same label")
     if result.contradicted:
-        say(f"Left out: {result.contradicted} that two reports of their run label differently")
+        say(f"Left out: {result.contradicted} that two reports on the same run label differently")
     if result.not_stored:
         say(f"Left out: {result.not_stored} whose run is not in the store; analyze that run to include them")
     hint(f"Next: evalscribe judge-eval failure {result.path} --judge rules")

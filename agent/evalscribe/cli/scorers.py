@@ -25,7 +25,7 @@ from evalscribe.text import cut
 from evalscribe.workspace import Workspace
 
 SHOWN_KEYS = 60
-"""Maximum number of characters that a table shows of a config."""
+"""Maximum number of characters of a config that a table shows."""
 
 
 def create(
@@ -51,7 +51,7 @@ def create(
     ] = Path("."),
     builtin: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="A built-in scorer to configure under --name.", show_default=False),
+        typer.Option(metavar="NAME", help="Built-in scorer to base the new one on. Needs --name.", show_default=False),
     ] = None,
     config: Annotated[
         str | None, typer.Option(metavar="JSON", help="Settings of the scorer, as a JSON object.", show_default=False)
@@ -88,7 +88,7 @@ def list_all(
     ] = False,
     form: Format = "table",
 ) -> int:
-    """List your scorers, or with --builtin the built-in scorers."""
+    """List your scorers or, with --builtin, the built-in scorers."""
     if builtin:
         print_list(
             list_scorers(), ("scorer", "asks", "config"), lambda info: (info.name, _line(info), _keys(info)), form, ""

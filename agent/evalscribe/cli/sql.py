@@ -113,7 +113,7 @@ def print_rows(answer: QueryResult, form: str) -> None:
     if answer.truncated:
         count = _count(len(answer.rows))
         these = "this" if len(answer.rows) == 1 else "these"
-        output.aside(f"More rows follow {these} {count}: page with ORDER BY, LIMIT and OFFSET.")
+        output.aside(f"More rows follow {these} {count}: use ORDER BY, LIMIT and OFFSET to get them.")
 
 
 def print_tables(tables: Tables, collection_id: str | None, form: str, *, timeout_s: float) -> None:

@@ -44,7 +44,7 @@ def fit_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
     widths = [max(map(_least, column)) for column in columns]
     wants = [max(map(len, column)) - width for column, width in zip(columns, widths, strict=True)]
     spare = max(0, room - sum(widths) - len(GAP) * (len(columns) - 1))
-    # Columns that lack little space come first, so that the space they do not need is left for the others.
+    # Columns that need little more space come first, so that the space they do not need is left for the others.
     for remaining, place in zip(
         range(len(columns), 0, -1), sorted(range(len(columns)), key=wants.__getitem__), strict=True
     ):
@@ -93,8 +93,8 @@ def print_list(
         for row in rows:
             output.print_json(row, indent=None)
     elif form == "json":
-        # The rows are already valid, so they are not validated again. `SerializeAsAny` prints the fields of their own
-        # classes, while `BaseModel` has none.
+        # The rows are already valid, so they are not validated again. With `SerializeAsAny`, the fields of the rows'
+        # own classes are printed; `BaseModel` has no fields.
         output.print_json(RootModel[list[SerializeAsAny[BaseModel]]].model_construct(list(rows)))
     elif texts := [["" if cell is None else str(cell) for cell in cells(row)] for row in rows]:
         write_table([list(heads), *texts])

@@ -263,7 +263,7 @@ class Bar:
 
 
 FEW = 10
-"""Largest number of groups for which an analysis by rules prints only the last progress line outside a terminal."""
+"""If rules judge at most this many groups, only the last progress line is printed outside a terminal."""
 
 
 class Display(Bar):

@@ -81,7 +81,7 @@ def _scope(workspace: Workspace, subject: str | None) -> Scope:
     try:
         return Scope(report=name_of(workspace.reports, find_report(workspace, run_in_path(folder) or subject)))
     except NotFoundError as error:
-        raise NotFoundError(f"{error}.\n`evalscribe analyze {subject}` writes a report of a run") from None
+        raise NotFoundError(f"{error}.\n`evalscribe analyze {subject}` writes a report on a run") from None
 
 
 def _opened(url: str, *, no_open: bool) -> None:

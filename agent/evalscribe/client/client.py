@@ -70,7 +70,7 @@ def to_data_frame(results: Sequence[Result], *, include_incomplete: bool) -> "Da
         ) from error
     rows = [dict(_cells(result, include_incomplete=include_incomplete)) for result in results]
     columns = dict.fromkeys(name for row in rows for name in row)
-    # Without rows, the columns must be named, so that a script finds them.
+    # If there are no rows, the columns are named explicitly, so that a script still finds them.
     return DataFrame(rows, columns=sorted(columns or _EMPTY, key=_place))
 
 
@@ -244,7 +244,7 @@ class Client:
             UsageError: The settings cannot be read.
             AccessError, DataError: The store cannot be read.
         """
-        # `yes`: a program cannot be asked for consent. Its calls are limited by the budget.
+        # `yes` is set because a program cannot be asked for consent. Its calls are limited by the budget.
         self._workspace = Workspace(
             Options(budget=budget_usd, max_tokens=max_tokens, engine=LOCAL, yes=True), folder=folder
         )
@@ -262,7 +262,7 @@ class Client:
 
         Without `id`, a new id is generated. If a collection with this id and name already exists, the existing
         collection stays unchanged and its id is returned. Raises `UsageError` if the id belongs to a collection with
-        another name.
+        a different name.
         """
         collection = Collection(id=id or str(uuid4()), name=name)
         self._collections.add_collection(collection)
@@ -411,9 +411,9 @@ class Client:
 
         Each result is stored as soon as it arrives. If the call is interrupted, call it again: requests that have an
         answer are not sent again. An error of one request is stored in its result; calling again with the same
-        arguments retries the request. If a result set with this name already has other requests, the call is refused.
-        With `exists_ok`, the requests are added to that result set instead. Answers are free text with citations, or
-        match `output_schema`.
+        arguments retries the request. If a result set with this name already has different requests, the call is
+        refused. With `exists_ok`, the requests are added to that result set instead. Answers are free text with
+        citations, or match `output_schema`.
 
         Returns:
             `result_set_id`, `name`, `collection_id`, `counts`, `citations`, `spent`.

@@ -93,7 +93,7 @@ class Background:
             if self._last.done():
                 return
             self._last.set_result(last)
-        # The garbage collector can call this in any thread, also in the background thread, which cannot join itself.
+        # The garbage collector can call this in any thread, even the background thread, which cannot join itself.
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(LAST_S)
 

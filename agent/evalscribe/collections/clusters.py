@@ -27,7 +27,7 @@ MOST_TOGETHER = 300
 """Maximum number of nodes in one question. Models make mistakes when they copy ids from longer lists."""
 ROUNDS = 6
 PROGRESS = 0.9
-"""Maximum share of the nodes that can remain after a round if another round is to follow."""
+"""If more than this share of the nodes remains after a round, no further round follows."""
 LONGEST_TEXT = 400
 UNNAMED = "unnamed"
 LIKELY_OBSERVATIONS, LIKELY_WORDS = 10, 25
@@ -230,16 +230,16 @@ def _cluster(node: ClusterNode, members: Mapping[str, Member]) -> Cluster:
 def _passages(observations: Iterable[Observation]) -> Iterator[Passage]:
     """Yield at most `MOST_PASSAGES` quoted passages: first one passage of each agent run, then further passages."""
     passages = [passage for observation in observations for passage in observation.passages if passage.text.strip()]
-    # Of equal keys, a dictionary keeps the last value. Reversing twice keeps the first passage of each agent run.
+    # A dictionary keeps the last value of each key. Reversing twice keeps the first passage of each agent run instead.
     first = list({passage.agent_run_id: passage for passage in reversed(passages)}.values())[::-1]
     ordered = [*first, *(passage for passage in passages if passage not in first)]
     yield from ordered[:MOST_PASSAGES]
 
 
 def _shares(cluster_members: Sequence[Member], members: Mapping[str, Member]) -> Iterator[ClusterShare]:
-    """Yield the cluster's most common models, tasks and trials.
+    """Yield the cluster's most common models, tasks and trial numbers.
 
-    For example, models are omitted if all explored agent runs used the same model.
+    A kind is omitted if it says nothing, for example the models if all explored agent runs used the same model.
     """
     for kind, name in _KINDS.items():
         totals = Counter(map(name, members.values()))
@@ -326,7 +326,8 @@ def _causes(failures: Sequence[CausedFailure]) -> list[str]:
     }
     return [
         commonest_cause.get(failure.signature or "", failure.cause)
-        # An uncertain cause that several failures share stays: one symptom, such as a limit, can have many causes.
+        # An uncertain cause that several failures share is not replaced, because the same error, such as an exceeded
+        # limit, can have many causes.
         if failure.uncertain and shared[failure.cause] == 1
         else failure.cause
         for failure in failures
@@ -375,7 +376,7 @@ LONGEST_PASSAGE = 300
 
 
 def answer_subject(clusters: Sequence[Cluster], explored: int) -> Subject:
-    """Build the subject of the answering judge: the clusters, marked `A0`, `A1` and so on."""
+    """Build the subject for the judge that answers the question: the clusters, marked `A0`, `A1` and so on."""
     items = (_item(number, cluster, explored) for number, cluster in enumerate(clusters[:MOST_SHOWN]))
     return Subject.of("exploration", list(items))
 

@@ -1,4 +1,4 @@
-"""Compare runs over the same evals: what changed, and whether the change is significant."""
+"""Compare runs on the same evals: what changed, and whether the change is significant."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -132,7 +132,7 @@ def same_suite(run_evals: RunEvals, other: RunEvals) -> bool:
 
 def _trials(run_evals: RunEvals, names: Mapping[str, str]) -> Iterator[tuple[str, str, Trial | str, GradedEval | None]]:
     own_paths = set()
-    # In the order of trials, because failed trials are later compared with the first passed trial of their eval.
+    # Keep the order of trials, because failed trials are later compared with the first passed trial of their eval.
     for graded in sorted(run_evals.graded, key=lambda graded: graded.eval.trial):
         own_paths.add(path := bare_path(graded.eval))
         yield path, graded.eval.category, _trial(run_evals, graded), graded
@@ -163,12 +163,12 @@ def _trial(run_evals: RunEvals, graded: GradedEval) -> Trial | str:
     # A reviewer's label outranks the replay: the check below then decides by the label's kind.
     if finding and finding.basis == "proved" and not finding.reviewer:
         return f"a replay proved that the model is not at fault ({one_line(finding.why or '')})"
-    # Uncertain causes do not clear the model: its own code can have printed what looks like an outage.
+    # An uncertain cause does not clear the model: its own code could have printed what looks like an outage.
     if finding and finding.cause_kind in NOT_THE_MODEL and not finding.uncertain:
         note = finding.reviewer and finding.reviewer.note  # a reviewer's reason takes precedence over the judge's
         reason = one_line(note or finding.why or (finding.cause or "").replace("-", " "))
         return f"its report blames the {finding.cause_kind}{f' ({reason})' if reason else ''}"
-    # A report, which people may have corrected, outranks what the evidence looks like.
+    # A finding in a report outranks a guess from the evidence, because people may have corrected the report.
     if finding is None and eval.id in run_evals.unreached:
         return f"the model's work was never reached{f': {error}' if error else ''}"
     return Trial(
@@ -234,7 +234,7 @@ def score_differences(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
     for name in sorted({name for pair in pairs for trial in pair.base for name in trial.scores}):
         tasks = [task for pair in pairs if (task := _scored(pair, name))]
         values = {value for task in tasks for side in task for value in side}
-        # A score of only 0 and 1 is a grade, which the pass rates compare already.
+        # A score with only the values 0 and 1 is a grade, and grades are already compared by the pass rates.
         if values - {0, 1}:
             # If all values are equal, their range is 0, and `compare_pairs` divides by the range.
             results[name] = tasks, compare_pairs(tasks, float(max(values) - min(values)) or 1.0)

@@ -98,7 +98,7 @@ def times(p: float) -> str:
     """Render a p-value as a frequency, such as `in 51 of 100`."""
     if p < 0.001:
         return "in fewer than 1 of 1,000"
-    # Below 0.095, hundredths would leave a single digit.
+    # Below 0.095, a frequency out of 100 would have only one digit.
     return f"in {p * 1000:.0f} of 1,000" if p < 0.095 else f"in {p * 100:.0f} of 100"
 
 
@@ -146,7 +146,7 @@ def chance(comparison: Comparison) -> Iterator[str]:
 
 LONGEST_QUOTE = 300
 MOST = 100
-"""Maximum number of evals that are shown with details. Of further evals, only the names are shown."""
+"""Maximum number of evals that are shown with details. For further evals, only the names are shown."""
 
 
 def regressed(pairs: Sequence[EvalPair], *, trials: bool = False) -> Iterator[str]:
@@ -286,7 +286,8 @@ def _behaviours(behaviours: Sequence[Behaviour]) -> Iterator[str]:
 
 
 def _behaviour(behaviour: Behaviour) -> str:
-    # Only the reason in a report is prose. Other names come from evidence or a judge and are printed literally.
+    # Only a name that was taken from a report is prose. Other names come from evidence or a judge and are printed
+    # literally.
     return prose(behaviour.name) if behaviour.text.startswith(IN_REPORT) else inline.name(one_line(behaviour.name))
 
 

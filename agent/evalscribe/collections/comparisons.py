@@ -54,12 +54,12 @@ from evalscribe.workspace import Workspace
 SUMMARY = "failed_evals.json"
 """Name of a file that exists only in snapshot folders. A folder that contains it is a snapshot of one run."""
 MOST_READ = 2_000
-"""Maximum number of failures whose error is read from their records, in an imported run that was not fully analysed."""
+"""If an imported run was not fully analysed, the errors of at most this many failures are read from their records."""
 
 
 @dataclass(frozen=True)
 class SideReader:
-    """Reads the runs of a side of a comparison, given the name that the user typed for the side."""
+    """Reads the runs of one side of a comparison. A side is given by the name that the user typed."""
 
     workspace: Workspace
     finder: SubjectFinder
@@ -113,7 +113,7 @@ def load_run_evals(workspace: Workspace, run: Run, findings: Mapping[str, Findin
             fingerprint.eval_id
             for fingerprint in fingerprints
             # The fingerprint of unreadable evidence has neither task nor grader. It says nothing about how far the eval
-            # came.
+            # got.
             if not fingerprint.judged and (fingerprint.task or fingerprint.grader)
         ),
     )
@@ -140,7 +140,7 @@ def _is_file(name: str) -> bool:
         if path.is_dir():
             return recognise_folder(path) is not None
         return path.is_file() and path.name != SUMMARY
-    # For example, the name is too long for a path.
+    # Raised, for example, if the name is too long for a path.
     except (OSError, ValueError):
         return False
 

@@ -208,8 +208,8 @@ async def _observe(
     if plan.batches and all(isinstance(outcome, str) for outcome in outcomes.values()):
         cause = main_cause(causes)
         raise no_answer_error(cause, f"no agent run could be read: {gaps[-1].reason}")
-    # In the order of batches rather than of answers, so that the next questions are the same in every run and their
-    # answers are found in the cache.
+    # Use the order of the batches, not the order in which answers arrived. The next questions are then the same each
+    # time, and their answers are found in the cache.
     batches = [outcome for _, outcome in sorted(outcomes.items()) if not isinstance(outcome, str)]
     observations, unverified = observing.number_observations(batches)
     return ExplorationAnswer(observations=observations, unverified=unverified, gaps=gaps, usage=usage)
@@ -219,7 +219,7 @@ async def _observe_batch(
     judges: ExploreJudges, batch: Batch, read_record: Read
 ) -> tuple[tuple[Observation, ...] | str, JudgeResult | None]:
     """Return the observations of a batch, or the reason why there are none, together with the judge's result."""
-    # Loaded again although planning has read them: only the batches that are being judged are in memory.
+    # Planning has already read these records, but only the batches that are being judged are kept in memory.
     records = [(member, record) for member in batch if (record := read_record(member))]
     if not records:
         return NOT_STORED, None
@@ -410,7 +410,7 @@ def _folder(exploration: Exploration) -> str:
 
 
 def _name(question: str) -> str:
-    # With one character more, the cut below also recognises a last word that fits exactly.
+    # Keep one extra character, so that the next line does not drop a last word that fits exactly.
     short = slug(question).lower()[: LONGEST_NAME + 1]
     shortened = short if len(short) <= LONGEST_NAME else short.rpartition("-")[0]
     return path_part(shortened or short)
@@ -464,7 +464,7 @@ async def explore(
         workspace.estimate_only()
     name = workspace.settings.judge_name
     if name != RULES:
-        # Opened only to report an unknown model or a missing key before agent runs are read.
+        # The model is opened here only to report an unknown model or a missing key before agent runs are read.
         workspace.models.open(name, "observe")
         if not dry_run:
             workspace.consent.check(name)
@@ -501,7 +501,7 @@ async def explore(
         question=question,
         collection=chosen_collection.name,
         collection_id=chosen_collection.id,
-        # The page shows the condition, and a literal in it can be a key.
+        # The page shows the condition, which can contain a secret.
         where=one_line(redact(clean_text(where))) if where else None,
         max_runs=max_runs,
         judge=judge,

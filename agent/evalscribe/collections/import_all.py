@@ -193,7 +193,7 @@ def _is_run(path: str, file_path: Path) -> bool:
     """Return whether `path` is the address of a run on a deployment, or an id that cannot be a path."""
     try:
         exists = file_path.exists()
-    # For example, the name is too long for a path.
+    # Raised, for example, if the name is too long for a path.
     except (OSError, ValueError):
         exists = False
     return not exists and ("://" in path or not ("/" in path or "." in path))

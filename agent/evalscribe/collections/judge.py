@@ -186,7 +186,7 @@ def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection
         try:
             return builder.rubric(name)
         except NotFoundError as shared:
-            # The first error lists the collection's rubrics, which helps only if it has any.
+            # The first error lists the collection's rubrics, which helps only if the collection has any.
             raise error if workspace.store.collections.rubrics(chosen_collection.id) else shared from None
 
 
@@ -240,7 +240,7 @@ async def judge_subjects(
         return _judged_subjects(await judge.judge(loaded), was_cached)
     except EvalscribeError:
         raise
-    # One subject that breaks its judge must not end the judging of all others.
+    # An unexpected error about one subject must not stop the judging of the others.
     except Exception as error:
         message = " ".join(redact(str(error)).split())
         return _failure(judge, subject, f"the judge broke: {type(error).__name__}: {message}"[:REASON_LENGTH])

@@ -213,7 +213,7 @@ class LabelledSubjects:
 
         Args:
             source: The labelled subjects as lines.
-            field: The compared field, whose values the labels are.
+            field: The compared field. The labels are values of this field.
             members: Returns the agent runs to which lines can refer, keyed by id.
         """
         self._source = source
@@ -346,7 +346,7 @@ def parse_labelled(text: str, field: "LabelField") -> LabelledLine:
     """Parse one line. Raises `DataError` if the line is invalid, or if its label is not a value of the field."""
     try:
         line = LabelledLine.model_validate(redact_json(clean_json(json.loads(text))))
-    # Caught first, because pydantic's ValidationError is a ValueError.
+    # Catch this first, because pydantic's ValidationError is a ValueError.
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"]))
@@ -395,7 +395,7 @@ class LabelField:
     tolerance: float | None = None
     """Maximum difference at which numbers agree.
 
-    If None, numbers must be equal, and an integer field with an enum counts as a choice.
+    If None, numbers must be equal, and a numeric field with an enum is treated as a field with fixed choices.
     """
 
     @property
@@ -413,7 +413,7 @@ class LabelField:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The permitted labels as texts; empty if the field is not a choice."""
+        """The permitted labels as texts; empty if the field has no fixed choices."""
         if self.kind != "choice":
             return ()
         return tuple(map(label_text, self.schema.get("enum", (True, False))))
@@ -579,7 +579,7 @@ class FieldAgreement(Frozen):
     agreement_over_all: float | None
     """Share of all subjects for which the judge agrees. A subject without a valid answer counts as disagreement."""
     balanced: float | None = None
-    """Balanced agreement. `balanced`, `kappa`, `labels` and `confusion` are set only if the field is a choice."""
+    """Balanced agreement. `balanced`, `kappa`, `labels` and `confusion` are set only if the field has fixed choices."""
     kappa: Kappa | None = None
     labels: tuple[LabelScore, ...] = ()
     confusion: dict[str, dict[str, int]] = Field(default_factory=dict)
@@ -755,7 +755,7 @@ async def _calibrate(
         comparison = "agrees" if row.agrees else f"people say {label_text(row.label)}"
         text = f"not judged: {row.reason}" if row.predicted is None else f"{label_text(row.predicted)}, {comparison}"
         watcher.say(f"{judge.name}: {len(judged)}/{len(examples)}  {example.pending.name}: {text}")
-        # A worker that finds only cached answers would never let signal handlers run.
+        # Without this, a worker that finds only cached answers would never let signal handlers run.
         await asyncio.sleep(0)
 
     await run_concurrently(examples, judge_example, min(concurrency(workspace), len(examples)))
@@ -810,8 +810,8 @@ def _fields(parent: LabelField, rows: Sequence[CalibrationRow]) -> Iterator[Fiel
 
 def _field_agreement(field: LabelField, pairs: Sequence[Compared]) -> FieldAgreement:
     judged = [(label, value) for label, value, _ in pairs if value is not None]
-    # Values of any kind become `yes` or `no`, so that one calculation serves all kinds of fields. It counts the
-    # subjects of a task as one observation.
+    # Each comparison becomes `yes` or `no`, so that one calculation serves all kinds of fields. The calculation counts
+    # all subjects of a task as one observation.
     agreed = ("yes" if value is not None and field.agree(label, value) else "no" for label, value, _ in pairs)
     shares = Calibration(
         LabelPair(expected="yes", predicted=None if value is None else agrees, cluster=task)

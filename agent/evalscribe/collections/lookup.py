@@ -184,7 +184,7 @@ class DeletedCounts(Frozen):
 
     dry_run: bool
     forgotten: tuple[SweptRows, ...]
-    """Number of deleted rows of each kind, including kinds of which none was deleted."""
+    """Number of deleted rows of each kind, including kinds with no deleted rows."""
     given_back: int = 0
     """Number of bytes by which the files on disk shrank."""
 

@@ -209,7 +209,7 @@ def _passage(citation: Mapping[str, Any], run_id: str | None, batch: ObservedBat
     if target is None or citation["status"] == "unverified":
         return None
     member = batch.member(target)
-    # A transcript can claim something about another agent run. Such a text is no evidence about that agent run.
+    # A transcript can claim something about another agent run. Such a claim is not evidence about that agent run.
     if member is None or (citation["status"] == "relocated" and target.agent_run_id != run_id):
         return None
     return Passage(

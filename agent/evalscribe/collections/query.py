@@ -219,7 +219,7 @@ def _select(tables: Tables, where: str) -> str:
     # A semicolon at the end would be a syntax error, because the SELECT becomes a subquery.
     query = where.rstrip().removesuffix(";") if _SELECT.match(where) else f"{_CONDITION}{where}"
     try:
-        # Checked alone, before it becomes part of the query, so that errors state the line and column in the condition.
+        # Check the condition before it becomes part of a query, so that errors state the line and column within it.
         columns = [column.name for column in check_query(query, tables.dialect).columns]
     except UsageError as error:
         raise UsageError(f"`where`: {error}\nin: {query}", fields=("where",)) from None
@@ -305,8 +305,8 @@ def list_evals(
     condition.
     """
     if filters.where:
-        # Checked alone, a condition such as `1 = 1) OR (1 = 1` is a syntax error. Inside the query, it would close the
-        # parenthesis around it.
+        # Check the condition on its own: `1 = 1) OR (1 = 1` is then a syntax error. Inside the query, it would close
+        # the parenthesis around it.
         check_query(_IDS.format(where=filters.where), tables.dialect, first_line=0)
     source = (
         f"FROM agent_runs AS one LEFT JOIN ({_FINDINGS}) AS finding ON finding.agent_run_id = one.id {_where(filters)}"

@@ -161,7 +161,7 @@ class RequestOptions(RequestValue):
     name: str | None = None
     """Name of the result set; None for a name derived from the requests."""
     exists_ok: bool = False
-    """True if requests may be added to a result set that already has other requests."""
+    """True if requests may be added to a result set that already has different requests."""
     output_schema: dict[str, Any] | None = None
     reasoning_effort: Effort | None = None
 
@@ -241,14 +241,15 @@ def plan_submission(
 ) -> SubmissionPlan:
     """Match the submitted requests with the stored results.
 
-    Raises `UsageError` if the stored answers have another schema, or if the result set has other requests and
+    Raises `UsageError` if the stored answers have a different schema, or if the result set has different requests and
     `exists_ok` is false.
     """
     digests = [_digest(submission, request) for request in requests]
     if stored_results:
         _check_same_requests(result_set, stored_results, submission, digests)
     stored_by_digest = defaultdict[str, list[Result]](list)
-    # Reversed, because `pop` below takes the last element: equal requests are matched in their original order.
+    # The results are reversed because `pop` below takes the last element, and equal requests must be matched in their
+    # original order.
     for result in reversed(stored_results):
         stored_by_digest[result.request].append(result)
     rows, new = list[Result](), list[Result]()
@@ -266,7 +267,8 @@ def _check_same_requests(
 ) -> None:
     if result_set.output_schema != submission.output_schema:
         raise UsageError(
-            f"result set {result_set.name!r} has answers with another output_schema.\nUse another name for the new set."
+            f"result set {result_set.name!r} has answers with a different output_schema.\n"
+            "Use another name for the new set."
         )
     if submission.exists_ok or [result.request for result in stored_results] == list(digests):
         return
@@ -419,7 +421,7 @@ async def answer_requests(
     created_at = _timestamp(clock())
     # The id of a result set is derived from its name, so a set can be locked before it exists.
     with sets.lock(find_result_set(sets, collection, submission, requests, created_at).id):
-        # Read again under the lock, because another process may have created or extended the set in the meantime.
+        # Read the set again under the lock, because another process may have created or extended it in the meantime.
         result_set = find_result_set(sets, collection, submission, requests, created_at)
         plan = plan_submission(result_set, sets.results(result_set.id), submission, requests, created_at)
         await references.check((n, row.prompt) for n, row in enumerate(plan.rows) if row.open)

@@ -114,7 +114,7 @@ async def import_run(
             show this.
     """
     readers = [(file, _ReadAhead(file.records)) for file in files]
-    # In a thread, so that signal handlers can run while up to `MOST_CHARACTERS` characters are parsed.
+    # This runs in a thread, so that signal handlers can run while up to `MOST_CHARACTERS` characters are parsed.
     await asyncio.to_thread(_refuse_several, readers, source_name)
     runs: dict[str, Run] = {}
     for file, records in readers:
@@ -245,7 +245,7 @@ def load_record(run_store: "RunStore", store: "AnalysisStore", run_id: str, eval
 SAMPLE = "sample"
 """Name of the sample run that is included in the package."""
 PACKED = (".gz", ".jsonl", ".json", ".eval", ".xml", ".ndjson", ".csv", ".tsv")
-"""File extensions that are removed to get the name of a collection."""
+"""File extensions that are removed from a file's name to get the name of a collection."""
 
 
 def collection_name(path: str) -> str:
@@ -274,7 +274,7 @@ def is_file_of_runs(run: str) -> bool:
         if path.is_dir():
             return not (path / SUMMARY).exists()
         return path.is_file() and path.name != SUMMARY
-    # For example, the name is too long for a path.
+    # Raised, for example, if the name is too long for a path.
     except (OSError, ValueError):
         return False
 
@@ -372,7 +372,7 @@ def run_overrides(
 
 
 def _absolute_folder(folder: Path | None) -> Path | None:
-    """Return a folder's absolute path, so that a process with another working folder can read the folder.
+    """Return a folder's absolute path, so that a process with a different working folder can read the folder.
 
     Raises `NotFoundError` if the folder does not exist.
     """
@@ -421,12 +421,13 @@ async def _open_stored(
         files = _files(workspace.store.runs, path, overrides)
         run_id = await import_run(workspace.store.runs, files, source_name, watcher)
         return StoredSource(workspace.store.analyses, workspace.store.runs, run_id)
-    # Otherwise, columns or a threshold that have no effect on a stored run would be ignored silently.
+    # Without this check, columns or a threshold that have no effect on a stored run would be silently ignored.
     overrides.require_used(used, f"{run} is a run")
     if not workspace.has_store or run == SAMPLE or parse_run_address(run).kind != "id":
         return None
     imported = imported_run_id(workspace.store.analyses, workspace.store.runs, run)
-    # An imported id is checked too: a run that has not ended can have imported trials, and is refused.
+    # An imported id is checked, too, because even an experiment's run that has not ended can have imported trials. Such
+    # a run is refused.
     stored_id = experiment_run_name(workspace, imported or run) or imported
     if stored_id is None and workspace.options.via == "http" and not _can_fetch(workspace):
         stored_id = stored_run(workspace.store.analyses, run)  # a snapshot or a deployment's run that was analysed here

@@ -55,7 +55,7 @@ class SubjectAddress(Frozen):
 
 
 class ReachedSubject:
-    """Opens the sources of runs that are not in the store. The sources are closed with the exit stack."""
+    """Opens the sources of runs that are not in the store. The sources are closed when the exit stack is closed."""
 
     def __init__(self, workspace: Workspace, stack: AsyncExitStack) -> None:
         self._workspace = workspace
@@ -246,7 +246,7 @@ def _is_file(argument: str) -> bool:
     """
     try:
         return Path(argument).is_file() and Path(argument).name != "failed_evals.json"
-    # For example, the name is too long for a path.
+    # Raised, for example, if the name is too long for a path.
     except (OSError, ValueError):
         return False
 

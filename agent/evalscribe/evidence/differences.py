@@ -98,7 +98,7 @@ def at_positions(evidence: Evidence, indices: Iterable[tuple[int | None, int | N
 def diff_hunks(pair: DocumentPair, context: int = CONTEXT) -> tuple[DiffHunk, ...]:
     """Return the differences between the two documents of a pair.
 
-    White space at line ends and a final line break are ignored. The result is empty if a document is missing.
+    Whitespace at line ends and a final line break are ignored. The result is empty if a document is missing.
     """
     if pair.output is None or pair.expected is None or pair.output.text == pair.expected.text:
         return ()

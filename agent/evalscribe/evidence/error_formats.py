@@ -77,7 +77,7 @@ _FRAME = re.compile(r"\s*(?:\d+\s|[|~^]|$)")
 
 
 def diagnostics(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Return the errors and warnings of compilers and linters in the lines, in order of occurrence."""
+    """Yield the compiler and linter errors and warnings in the lines, in order of occurrence."""
     eslint_file, latest = "", -1
     errors: list[ParsedError] = []
     for at, line in enumerate(lines):
@@ -260,7 +260,7 @@ def tracebacks(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
             end += 1
         if end < len(lines) and not is_stock(lines[end].text):
             number = lines[end].number
-            # The innermost frame is the last in a traceback, but the most useful place, so it comes first.
+            # The innermost frame comes last in a traceback, but it is the most useful place, so it is put first.
             yield ParsedError("python", lines[end].text.strip(), number, number, places=tuple(reversed(frames[-20:])))
         at = end
 
@@ -421,7 +421,7 @@ def parse_runner_output(lines: Sequence[LogLine]) -> RunnerOutput | None:
     headed = [(at, runner) for runner in _RUNNERS if (at := _first(lines, runner.header)) is not None]
     if not headed:
         return None
-    # Output of a test can look like the header of another runner. It comes below the header of the real one.
+    # A test's output can look like the header of another runner, but it comes below the header of the real runner.
     at, runner = min(headed, key=lambda pair: pair[0])
     output = runner.read(lines[at:])
     return output._replace(summary=_summary(lines[at:], runner.summary)) if output else None
@@ -454,7 +454,7 @@ _VITEST_FILES = re.compile(r"\s*Test Files\s+\d+ failed\b")
 _VITEST_CAPTURED = re.compile(r"(?:stdout|stderr) \| ")
 _VITEST_FAILED = re.compile(r"\s{2,}[×✗✖] (?P<name>\S.*)")
 _VITEST_SUITE = re.compile(r"\s*FAIL\s+(?P<name>\S.*)")
-# Version 3 of vitest prints the message of a failed test behind an arrow. Version 4 prints messages to stderr, which
+# Version 3 of vitest prints the message of a failed test after an arrow. Version 4 prints messages to stderr, which
 # logs of Convex runs do not contain.
 _VITEST_ARROW = re.compile(r"\s*→ ?(?P<text>.*)")
 _VITEST_NEXT = re.compile(r"\s+[✓√×✗✖↓❯] |\s*(?:Test Files|Tests|Start at|Duration|Snapshots)\s{2}|\s*⎯|\s*FAIL\s")

@@ -71,14 +71,14 @@ The pattern also matches the first line of an announcement that the tool wrapped
 encountered the following`.
 """
 _ASIDE = re.compile(r" \([^()]*\)")
-# TypeScript writes a type of another module as `import("/path/to/module").Name`. The path differs between machines.
+# TypeScript writes a type from another module as `import("/path/to/module").Name`. The path differs between machines.
 _IMPORT_TYPE = re.compile(r'import\("[^"]{0,1000}"\)\.')
 _ABSOLUTE = re.compile(
     r"(?<![\w.:/])(?:/(?:tmp|home|root|var|private|Users|opt|usr|mnt|srv)|[A-Za-z]:)?[\\/](?:[\w.@+~-]+[\\/])*"
     r"(?P<name>[\w.@+~-]+\.\w{1,8})\b"
 )
 """Matches an absolute path to a file. URL paths such as `/api/hello` do not match."""
-# A duration behind `after` or `within` is a time limit, which is part of the error.
+# A duration that follows `after` or `within` is a time limit, which is part of the error.
 _TIMING = re.compile(r"(?<!\bafter)(?<!\bwithin)\s+\(?\d+(?:\.\d+)?\s?(?:ms|s)\)?$")
 # This remark is appended by vitest to the message of each failed `toBe`.
 _EQUALITY = re.compile(r"\s+// Object\.is equality$")
@@ -101,7 +101,7 @@ def strip_prefixes(text: str) -> str:
     `Uncaught`.
     """
     text = text.strip()[:4000]
-    # The reason behind a refused push begins with prefixes of its own.
+    # The reason that is printed after a refused push begins with prefixes of its own.
     bare = _PREFIX.sub("", _REFUSED.sub("", _PREFIX.sub("", text), count=1)).strip()
     return bare or text
 
@@ -131,7 +131,7 @@ def is_refused_push(text: str) -> bool:
 def shorten_error(text: str, limit: int = MAX_ERROR) -> str:
     """Shorten an error to one line.
 
-    Absolute paths are reduced to file names, timings are removed, and white space is folded.
+    Absolute paths are reduced to file names, timings are removed, and whitespace is folded.
     """
     text = " ".join(_IMPORT_TYPE.sub("", text[:8000]).split())  # fold first, because the patterns expect single spaces
     text = _EQUALITY.sub("", _TIMING.sub("", _ABSOLUTE.sub(_tail, text)))
@@ -318,7 +318,7 @@ def _of_last_command(lines: Sequence[LogLine]) -> list[LogLine]:
     A step with two commands reports both, as `Initial codegen (exit 1):` and `convex dev:`, each followed by its
     output.
     """
-    # Only the second command decides the step. The initial codegen of the Convex runner fails in every run, also of
+    # Only the second command decides the step. The initial codegen of the Convex runner fails every time, even for
     # evals that pass, because no deployment is configured yet.
     earlier = next((at for at, line in enumerate(lines) if _EARLIER.fullmatch(line.text)), None)
     if earlier is None:
@@ -349,7 +349,8 @@ def _failing(evidence: Evidence, sections: Sequence[LogSection]) -> int | None:
 def _belonging(evidence: Evidence, sections: Sequence[LogSection], at: int) -> Sequence[LogSection]:
     """Return the section of the failed step.
 
-    If this section has only a heading, also return the section of the failed command, which can be below or above.
+    If this section has only a stock heading, also return the section of the failed command, which can be below or
+    above, and all sections between the two.
     """
     failing = sections[at]
     if any(line.text.strip() for line in failing.lines[1:]) or not is_stock(failing.heading):

@@ -29,7 +29,8 @@ def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
 
     If the earlier failure has a cause name, the cause names or the errors must be equal. Reports written by people have
     no cause names and paraphrase errors. For such reports, the steps must be equal, and either the kinds of cause or
-    the labels must be equal. The labels need not be equal, because people can label the same failure differently.
+    the labels must be equal. Equal labels are not required, because people can label the same failure differently. An
+    unknown step counts as equal, and so does an unknown label of the earlier failure.
     """
     if earlier.cause is not None:
         return earlier.cause == now.cause or _same_error(now.error or "", earlier.error or "")
@@ -64,7 +65,8 @@ def same_fingerprint(a: FailureFingerprint, b: FailureFingerprint) -> bool:
 def fingerprint(failure: FailureFingerprint) -> Fingerprint | None:
     """Return the values that two failures must share to count as the same.
 
-    Returns None if the failure happened before the model's work was judged, or if no error was located.
+    Returns None if the failure happened before the model's work was judged, if no error was located, or if the log
+    hides the compared values and it is not known which tests failed.
     """
     if failure.signature is None or not failure.judged:
         return None
@@ -118,13 +120,14 @@ def compact_failure(failure: FailureFingerprint) -> CompactFailure:
 def compare_across_models(
     failure: CompactFailure, other_failures: Sequence[CompactFailure], passed: Mapping[str, str]
 ) -> CrossModelFailures | None:
-    """Count the other models that fail in the same way; None if there are none.
+    """Count the other models that fail in the same way, or did in an earlier version of the eval.
 
-    A model counts once, regardless of its number of runs and providers. A model fails in the same way if one of its
-    runs has the same failure with the same eval version. The total also includes models whose work was judged in this
-    version and failed differently, and models with a complete run in which the eval passed. The version of a passed
-    eval is unknown, because passed evals are not stored. The comparison assumes that the version of a passed eval is
-    the same. If this assumption is wrong, the reported share of failing models is too low.
+    Returns None if there are no such models. A model counts once, regardless of its number of runs and providers. A
+    model fails in the same way if one of its runs has the same failure with the same eval version. The total also
+    includes models whose work was judged in this version and failed differently, and models with a complete run in
+    which the eval passed. The version of a passed eval is unknown, because passed evals are not stored. The comparison
+    assumes that the version of a passed eval is the same. If this assumption is wrong, the reported share of failing
+    models is too low.
 
     Args:
         failure: The failure to compare.

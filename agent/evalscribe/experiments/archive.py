@@ -239,9 +239,10 @@ class RunArchive:
 
 
 class ContinuousRunArchive:
-    """Archive of a run in progress. Finished trials are stored in the order in which they started.
+    """Archive of a run in progress. Trials are written while targets run, so that little is left to write at the end.
 
-    Trials are written while targets run, so that little is left to write at the end.
+    Finished trials are stored in the order in which they started, unless more than `MOST_RECORDS` of them wait for a
+    slower trial. They are then stored without waiting for it.
     """
 
     def __init__(self, archive: RunArchive) -> None:
@@ -254,9 +255,9 @@ class ContinuousRunArchive:
         self._pending_items[RunItem.id_of(request.run_id, request.item.key, request.repetition)] = request.item
 
     def finish(self, trial: ItemTrial, scores: tuple[Score, ...]) -> None:
-        """Archive a finished trial, after the trials that started before it."""
+        """Add a finished trial. Archive all trials that no longer wait for an earlier trial to finish."""
         self._finished[trial.item.id] = StoredTrial(self._pending_items[trial.item.id], trial, scores)
-        # Many trials can finish while a slow one runs. Writing them limits memory use, at the cost of the order.
+        # Many trials can finish while a slow one runs. Writing them early limits memory use, but changes the order.
         if len(self._finished) > MOST_RECORDS:
             self._write_trials(list(self._finished))
         self._write_trials([*takewhile(self._finished.__contains__, self._pending_items)])

@@ -1,10 +1,10 @@
-"""Child process that runs a user's Python functions. The process is run as a file, and receives calls over a socket.
+"""Child process that runs a user's Python functions. This file is run as a script, and receives calls over a socket.
 
 Each message is one line of JSON. A request is `{"id", "load", "kind"}`, `{"id", "call", "kind", "payload"}` or `{"id",
 "drop"}`. The reply has the same id, and one of the keys `described`, `value`, `error` and `gone`.
 
 Modules are imported in the main thread while its event loop is stopped. Async functions share this event loop; other
-functions run in threads of their own. When the parent process ends, the whole process group is killed at once.
+functions run in a pool of threads. When the parent process ends, the whole process group is killed at once.
 """
 
 import asyncio
@@ -43,8 +43,7 @@ from evalscribe.experiments.child_functions import (
 
 OWN_FOLDER = str(Path(__file__).parent)
 SPARE_THREADS = 3
-"""Number of threads in addition to the concurrency. Additional threads replace the threads of timed-out
-functions that still run."""
+"""Number of threads beyond the maximum concurrency. They replace threads in which a timed-out function still runs."""
 
 
 @dataclass

@@ -125,7 +125,7 @@ def _context_name(function: Callable[..., Any]) -> str | None:
 def _is_async(function: Callable[..., Any]) -> bool:
     """Return whether the function is async.
 
-    A plain function that returns an awaitable is not async, but its awaitable is awaited too.
+    A plain function that returns an awaitable does not count as async, but the awaitable is still awaited.
     """
     # An instance is async if its class has an async `__call__`.
     candidates = (function, getattr(function, "__call__", None))  # noqa: B004

@@ -351,9 +351,9 @@ def scorer_movements(
 
 
 def pass_at_k_differences(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> tuple[PassAtKPair, ...]:
-    """Compare pass@k for every k up to the smaller number of repetitions.
+    """Compare pass@k for every k up to the number of repetitions in the run that has fewer.
 
-    The result is empty if the smaller number is 1.
+    The result is empty if that number is 1.
     """
     max_k = min(base.run.repetitions, candidate.run.repetitions)
     return tuple(pair for k in range(1, max_k + 1) if max_k > 1 and (pair := _pass_at_k_pair(base, candidate, keys, k)))
@@ -544,7 +544,7 @@ def comparison_notes(
 
 
 def _warn_broken(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> Iterator[str]:
-    """Warn about items with new errors."""
+    """Warn about items that gave no answer, or could not be scored, only in the candidate."""
     # Errors are no evidence of a regression, so they do not affect the outcome.
     for verdict, problem in (("error", "gave no answer"), ("unscored", "could not be scored")):
         new_keys = [
@@ -736,7 +736,7 @@ def _same_build(base: ComparedRun, candidate: ComparedRun) -> bool:
 
 
 def _disagreement(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> float | None:
-    """Return the probability that trials of the same item on the two sides have different outcomes."""
+    """Return the probability that two trials of one item, one from each side, have different outcomes."""
     rates = [(float(rate(base.scored(key))), float(rate(candidate.scored(key)))) for key in keys]
     flip_rates = [
         base_rate * (1 - candidate_rate) + candidate_rate * (1 - base_rate) for base_rate, candidate_rate in rates

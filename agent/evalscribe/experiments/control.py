@@ -41,8 +41,8 @@ class PlannedRun(NamedTuple):
     build: Deployment | None = None
     """The build that the run uses; None if the target is not a component."""
     requested_build: Deployment | None = None
-    """The build that was requested, if the run uses another build; otherwise None. The run uses another build if the
-    code in the folder of the requested build has changed."""
+    """The requested build, if the run uses a different build because the code in the requested build's folder has
+    changed; otherwise None."""
 
 
 def plan_run(
@@ -81,7 +81,7 @@ def plan_run(
         )
     experiment_version = _version(workspace, experiment, version, config)
     requested = _deployment(workspace, experiment_version, deployment)
-    # A run must name the code that it runs. Otherwise, a comparison would take two builds for one.
+    # A run must name the code that it runs. Otherwise, a comparison would treat two builds as one.
     build = requested and _current_build(workspace, experiment_version, requested)
     run = ExperimentRun(
         id=token_hex(10),
@@ -109,7 +109,7 @@ def launch_run(workspace: Workspace, plan: PlannedRun) -> ExperimentRun:
 
 
 def launch_notes(plan: PlannedRun, run: ExperimentRun) -> list[str]:
-    """Return a note if the run has another name than requested, and a note if the run uses another build."""
+    """Return a note if the run's name differs from the one requested, and a note if its build does."""
     notes = []
     if run.name != plan.run.name:
         notes.append(f"the name {plan.run.name} is taken; this run is {run.name}")
@@ -253,7 +253,7 @@ async def wait_for_run(
 def _require_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> None:
     if has_no_worker(runs, run):
         raise UnavailableError(
-            f"run {run.name or run.id} has no worker any more: its worker ended without reporting"
+            f"run {run.name or run.id} no longer has a worker: its worker ended without reporting"
             f"{f' ({run.worker})' if run.worker else ''}; stored results are kept.\n"
             f"Continue with `evalscribe experiments runs resume {run.id}`."
         )
@@ -311,5 +311,5 @@ def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | Non
             raise UnavailableError(f"run {run.id} already has a worker: {run.worker or 'another process'}")
         if budget_usd is not None:
             workspace.store.experiment_runs.set_budget(run.id, budget_usd)
-        # Marked as starting, so that a slow start is not taken for a lost worker.
+        # Marked as starting, so that a slow start is not mistaken for a lost worker.
         return workspace.store.experiment_runs.begin(run.id, STARTING, workspace.now(), resumed=True)

@@ -124,7 +124,7 @@ def _parse_json(field: str, text: str) -> JsonValue:
     """Parse JSON. Raises `UsageError` for ambiguous JSON, `InvalidJson` for text that is not JSON."""
     try:
         return cast(JsonValue, StrictJson().decode(text))
-    except InvalidJson:  # It is a `DataError`, too, but the callers decide what text without JSON means.
+    except InvalidJson:  # It is a `DataError`, too, but the callers decide what text that is not JSON means.
         raise
     except DataError as error:
         raise UsageError(f"`{field}`: {error}", fields=(field,)) from None
@@ -284,7 +284,7 @@ EXCERPT = 60
 
 
 class ListedDataset(Frozen):
-    """A dataset in summary."""
+    """Short summary of a dataset, for a list of datasets."""
 
     id: str
     name: str
@@ -296,7 +296,7 @@ class ListedDataset(Frozen):
 
 
 class DatasetSummary(Frozen):
-    """A dataset in detail."""
+    """Detailed summary of a dataset."""
 
     id: str
     name: str
@@ -314,7 +314,7 @@ class DatasetSummary(Frozen):
 
 
 class ListedItem(Frozen):
-    """An item in summary."""
+    """Short summary of an item, for a list of items."""
 
     key: str
     split: str | None = None
@@ -517,7 +517,7 @@ class VersionComparison(Frozen):
     changed: tuple[ChangedItem, ...] = ()
     """Items that both versions have, but with different field values, in the order of `other`."""
     moved: bool = False
-    """True if the items that both versions have are in a different order. A changed order also makes a new version."""
+    """True if the items that both versions have are in a different order. Versions can differ only in this order."""
 
     @property
     def same(self) -> bool:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class NewExperiment(Frozen):
-    """Definition of an experiment. All references in the definition are resolved."""
+    """Definition of an experiment. It has ids and versions in place of the names that a user gave."""
 
     name: str
     type: Literal["standard", "regression", "classifier"] = "standard"
@@ -131,7 +131,8 @@ def validate_experiment_name(name: str) -> str:
     """Check an experiment's name. Raises `UsageError` if the name is invalid."""
     if not name.strip() or one_line(name) != name or len(name) > NAME_LIMIT:
         raise UsageError(
-            f"`name` must be one line of 1 to {NAME_LIMIT} characters, without spaces around it", fields=("name",)
+            f"`name` must be one line of 1 to {NAME_LIMIT} characters, without leading or trailing spaces",
+            fields=("name",),
         )
     require_no_secret(name, "`name`", fields=("name",))
     return name
@@ -276,7 +277,7 @@ def _judge(workspace: Workspace, options: TargetOptions, previous: JudgeTarget |
         workspace.store.collections, workspace.prompts, options.rubric or (previous.rubric if previous else FAILURE)
     )
     # A version keeps the models and rubrics of its cascade, even if evalscribe.toml has
-    # changed. Naming `judge` reads them again.
+    # changed. If `judge` is given, they are read again.
     parts = previous.cascade if previous and options.judge is None else None
     if judge == CASCADE and parts is None:
         parts = cascade_parts(workspace, rubric)

@@ -41,7 +41,7 @@ def delete_run(workspace: Workspace, run: ExperimentRun) -> None:
     """
     with workspace.store.experiment_runs.claim(run.id) as claimed:
         if not claimed:
-            raise UsageError(f"run {run.id} cannot be deleted: {run.worker or 'another process'} works on it")
+            raise UsageError(f"run {run.id} cannot be deleted: {run.worker or 'another process'} is working on it")
         workspace.store.experiment_runs.remove(run.id)
     (workspace.settings.store / LOGS / f"{run.id}.log").unlink(missing_ok=True)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from evalscribe.store.definitions import ExperimentStore
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}")
-# `[^\W\d]` is a letter of any script or an underscore, with which a name in Python can begin.
+# `[^\W\d]` matches the characters with which a Python name can begin: a letter of any script or an underscore.
 _PYTHON = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 # The first part has the characters that RFC 9110 permits in the name of a header.
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+=[A-Za-z_][A-Za-z0-9_]*")
@@ -125,7 +125,7 @@ def _build(workspace: Workspace, name: str, components: tuple[Component, ...], f
         name=name,
         components=components,
         folder=str(folder),
-        # These folders change with every run, which does not make another build.
+        # These folders change with every run, but such a change does not make a new build.
         **source_state(folder, (settings.reports.value, settings.store)).model_dump(),
         python=platform.python_version(),
         created_at=workspace.now(),

@@ -41,7 +41,7 @@ class RetryableError(Exception):
     def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
         super().__init__(reason)
         self.retry_after_s = retry_after_s
-        """Seconds to wait before a retry, as requested by the service; None if the service states no number."""
+        """Seconds to wait before a retry, as requested by the service; None if it states no number of seconds."""
 
 
 class HttpTarget:

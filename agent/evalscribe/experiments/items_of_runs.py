@@ -306,7 +306,7 @@ def select_human_labels(labels: Iterable[HumanLabel]) -> PeopleLabels:
 
 
 def judge_labels(reports: ReportsFolder) -> Iterator[LabelledFailure]:
-    """Yield one failure of each group that no person has reviewed, with the judge's label."""
+    """Yield the first unreviewed failure of each group in each report, with the judge's label."""
     for file in reports.all():
         if is_of_another_kind(file.text):
             continue

@@ -216,7 +216,7 @@ def _settings_with_judge(settings: Settings, target: JudgeTarget) -> Settings:
     If the judge is a cascade, the configured cascade is replaced by the parts that the experiment's version records.
     """
     if target.judge == CASCADE:
-        # With less trust than the command line has, so that the judge of the cascade below is used.
+        # This origin has less trust than the command line, so that the judge named in the cascade below is used.
         no_judge = SettingValue[str | None](value=None, origin=Origin(where="the experiment", trust=0))
         return settings.model_copy(update={"judge": no_judge, "cascade": _table(target.cascade)})
     judge = SettingValue[str | None](value=target.judge, origin=Origin(where="the experiment", trust=COMMAND_LINE))

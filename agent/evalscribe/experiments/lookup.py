@@ -90,7 +90,7 @@ def previous_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun | No
 
 
 def run_of_experiment(workspace: Workspace, names: Sequence[str]) -> ExperimentRun:
-    """Find a run. `names` has the run's name, or the experiment's name followed by the run's name.
+    """Find a run. `names` contains the run's name, or the experiment's name followed by the run's name.
 
     Raises `UsageError` if the run belongs to another experiment.
     """
@@ -135,7 +135,7 @@ MOST_SPLITS = 10
 
 
 def numbered_items(workspace: Workspace, run: ExperimentRun) -> Iterator[tuple[int, Item]]:
-    """Yield each item that the run tries, with the item's index in the dataset version."""
+    """Yield each item that the run covers, with the item's index in the dataset version."""
     split = version_of_run(workspace, run).config.split
     numbered = enumerate(workspace.store.datasets.items(run.dataset_version_id))
     return ((number, item) for number, item in numbered if split is None or item.split == split)
@@ -222,8 +222,8 @@ DEAD_S = 15.0
 """Seconds without a heartbeat after which the worker's claim is checked."""
 STARTING = "a starting worker"
 STARTING_S = 180.0
-"""Seconds after which the worker's claim is checked if there was no first heartbeat. On a busy machine, a process took
-over 15 seconds to start."""
+"""Seconds without a first heartbeat after which the worker's claim is checked. On a busy machine, a process took over
+15 seconds to start."""
 
 
 def has_no_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> bool:
@@ -237,7 +237,7 @@ def has_no_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> bool:
     with runs.claim(run.id) as claimed:
         if not claimed:
             return False
-    # Read again, because the worker can have ended the run, or another can have begun, since `run` was read.
+    # Read again, because the run may have ended, or another worker may have started, since `run` was read.
     current = runs.run(run.id)
     return current is not None and not current.terminal and current.heartbeat_at == run.heartbeat_at
 

@@ -57,7 +57,7 @@ class ChildProcess:
     @classmethod
     async def start(cls, folder: Path, concurrency: int, env: Mapping[str, str]) -> "ChildProcess":
         """Start a child process in its own process group. Raises `UsageError` if the process cannot be started."""
-        # Not standard input and output, because the user's functions print to standard output.
+        # A socket is used instead of standard input and output, because the user's functions print to standard output.
         parent_socket, child_socket = socket.socketpair()
         # `-P` keeps the folder of child.py out of the module path, where its modules would hide the user's.
         # `faulthandler` prints a traceback when a function crashes the process.
@@ -105,7 +105,7 @@ class ChildProcess:
         return await asyncio.shield(self.begin_load(address, kind))
 
     def begin_load(self, address: str, kind: str) -> asyncio.Task[dict[str, Any]]:
-        """Start to import a function like `load`, without waiting for the result."""
+        """Start importing a function, and return the task whose result `load` returns."""
         key = (address, kind)
         if key not in self._load_tasks:
             self._load_tasks[key] = asyncio.create_task(self._request(_number(), {"load": address, "kind": kind}))
@@ -123,7 +123,7 @@ class ChildProcess:
         except TimeoutError:
             return {"late": True, "log": await self._drop_call(number)}
         except asyncio.CancelledError:
-            # Nobody waits for the reply, but the function should not go on.
+            # Nobody waits for the reply any longer, but the function must not keep running.
             with suppress(OSError):
                 self._send({"id": number, "drop": number})
             raise
@@ -268,8 +268,8 @@ class HostReply(Frozen):
 class PythonHost:
     """Imports functions from `folder` and calls them, up to `concurrency` plain functions at a time.
 
-    The number of async functions is not limited. But an async function that never awaits blocks all other async
-    functions until its call times out.
+    The number of concurrent async functions is not limited. But an async function that never awaits blocks all other
+    async functions until its call times out.
 
     If a process dies, each of its pending calls is retried once in a process of its own. So only the call that crashed
     the process fails.

@@ -70,7 +70,7 @@ class SelectedFailures(NamedTuple):
     failures: tuple[tuple[FailedTrial, FindingSummary | None], ...]
     """The first selected failure of each item, with its finding in the run's report."""
     left_out: Mapping[str, int]
-    """Number of items left out, by their classification, or by the reason why they have no classification."""
+    """Number of items left out, by classification, or by another reason such as a missing human label."""
 
 
 def select_failures(

@@ -202,9 +202,9 @@ def _labels(
 
 
 def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
-    """Yield, for every trial, the expected label and the label that the target gave.
+    """Yield the expected label and the target's label of every stored trial whose item has an expected label.
 
-    A trial without output has no label from the target.
+    If a trial has no output, its label from the target is None.
 
     All trials of one item count as one observation, and so do all items of one cluster.
     """
@@ -287,7 +287,7 @@ def report_run(workspace: Workspace, run: ExperimentRun) -> RunReport:
 def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
     """Return whether the gate passed; None while the run has not ended.
 
-    The decision is cached until the scores change.
+    The decision is cached until the run or one of its baselines changes.
     """
     if run.state != "completed":
         return False if run.terminal else None
@@ -433,7 +433,7 @@ def trial_page(workspace: Workspace, run: ExperimentRun, page: TrialPage) -> tup
 
 
 def export_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[TrialDetail]:
-    """Yield all trials in the order of dataset and repetition, including trials that never ran.
+    """Yield all trials in the order of the dataset, then by repetition, including trials that never ran.
 
     Only one trial is in memory at a time.
     """

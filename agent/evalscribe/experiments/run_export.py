@@ -216,7 +216,7 @@ def _page() -> "Template":
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
-        # Only plain text is made visible. Markup comes from the templates themselves.
+        # Invisible characters are shown only in plain text. Markup comes from the templates themselves.
         finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -230,7 +230,8 @@ def _page() -> "Template":
 def why_not_passed(trial: TrialDetail) -> str:
     """Return why a trial did not pass.
 
-    The reason is the trial's error, or the explanation of the first required scorer that failed.
+    The reason is the trial's error, or the explanation of the first required scorer that failed or gave no result. It
+    is empty for a trial that passed or was not run.
     """
     if trial.error is not None or trial.verdict in ("passed", "missing"):
         return cut(one_line(trial.error or ""), REASON_LENGTH)
@@ -257,7 +258,8 @@ COLUMNS = (
     "run_item_id",
 )
 SCORER_COLUMNS = ("status", "passed", "value", "label", "explanation")
-# A spreadsheet can read a cell with one of these first characters as a formula, and a formula can send data elsewhere.
+# A spreadsheet can read a cell that begins with one of these characters as a formula,
+# and a formula can send data elsewhere.
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 # A negative number begins like a formula, but must stay a number.
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")

@@ -87,7 +87,7 @@ def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[s
 def different_failures(failed: Iterable[TrialDetail]) -> Iterator[TrialDetail]:
     """Yield the failed trials.
 
-    If the target gave no answer for the same reason in several trials, only the first of these trials is included.
+    If several trials have no answer for the same reason, only the first of them is included.
     """
     reasons = set()
     for trial in failed:
@@ -112,7 +112,7 @@ def _state(summary: RunSummary) -> str:
 
 
 def target_line(summary: RunSummary) -> str:
-    """Render the target of the version. If the run used another build, that build's id is added."""
+    """Render the target of the version. If the run used a different build, add its id."""
     deployment_id = (
         summary.deployment_id if summary.deployment_id and summary.deployment_id not in summary.target else None
     )
@@ -191,7 +191,7 @@ def error_lines(summary: RunSummary, minimum: int = 1) -> Iterator[str]:
 def failure_lines(trial: TrialDetail, *, repeated: bool) -> Iterator[str]:
     """Render a trial that did not pass, with the explanations of the scorers that did not pass the trial.
 
-    The trial's input, expected output and output come first. Long values are shortened.
+    The input, the expected output, and the output or error come first. Long values are shortened.
     """
     repetition = f" #{trial.repetition}" if repeated else ""
     yield f"{trial.verdict.upper()}  {one_line(trial.item_key)}{repetition}  {trial.run_item_id or ''}".rstrip()

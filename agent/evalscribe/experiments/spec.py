@@ -1,4 +1,4 @@
-"""Create an experiment and everything that it needs from one command or one file."""
+"""Create an experiment, with everything that it needs, from one command or one file."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -159,7 +159,7 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
     created: list[str] = []
     build = None
     if component:
-        # `broken`: code that cannot be imported makes a failed run, whose JUnit
+        # With `broken`, code that cannot be imported leads to a failed run, whose JUnit
         # file and summary tell a CI job the reason.
         build = await check_build(workspace, (component,), folder=source, name=component.name, broken=True)
     builtin, own = await _read_scorers(workspace, spec.scorers, folder)
@@ -257,9 +257,10 @@ def _component_name(address: str) -> str:
 async def _read_scorers(
     workspace: Workspace, scorers: Sequence[str], folder: Path
 ) -> tuple[list[str], list[str | FunctionSpec]]:
-    """Return the built-in scorers and the user's own ones. Raises an error if one cannot be used; stores nothing.
+    """Return the built-in scorers and the user's own scorers, without storing anything.
 
-    An own scorer is a created scorer, or the spec of a Python function.
+    A user's own scorer is a created scorer, or the spec of a Python function. Raises an error if a scorer cannot be
+    used.
     """
     builtin: list[str] = []
     own: list[str | FunctionSpec] = []
@@ -277,7 +278,7 @@ async def _read_scorers(
 def _attach_scorers(
     workspace: Workspace, builtin: Sequence[str], own: Sequence[str | FunctionSpec], folder: Path
 ) -> tuple[Binding, ...]:
-    """Attach scorers. For a Python function, create a scorer. If its source has changed, create a new version."""
+    """Attach scorers. Create a scorer for each new Python function, and a new version for each changed function."""
     experiments, ids = workspace.store.experiments, []
     for scorer in own:
         if isinstance(scorer, str):

@@ -32,7 +32,7 @@ from evalscribe.text import cut, one_line
 
 
 class PassRates:
-    """Collects trials, and computes the pass rate of the trials with a confidence interval.
+    """Collects trials, and computes their pass rate and its confidence interval.
 
     All trials of one item count as one observation, and so do all items of one cluster.
     """
@@ -176,7 +176,7 @@ def summarise_run(
     Memory grows only with the numbers of clusters, flaky items and trials (for their durations).
 
     Args:
-        places: The key, split and cluster of every item that the run tries, in the order of the dataset version.
+        places: The key, split and cluster of every item that the run covers, in the order of the dataset version.
         run_items: The trials, grouped by item, in the same order.
         scores: The scores, grouped by item.
     """
@@ -270,7 +270,7 @@ class _TrialTallies:
             self._add_usage(trial)
             if trial.verdict == "error":
                 reason = error_reason(trial.error)
-                # A target can give another reason in every trial, which would take memory without limit.
+                # A target can give a different reason in every trial, so memory use would be unlimited.
                 full = reason not in self.errors and len(self.errors) >= MAX_REASONS_COUNTED
                 self.errors["gave no answer for another reason" if full else reason] += 1
 

@@ -30,7 +30,7 @@ def trial_verdict(
     """Decide the verdict of a trial. If one required scorer failed and another broke, the verdict is `failed`.
 
     Args:
-        results: Results by binding name, to which thresholds have been applied. A scorer without a result counts as
+        results: Results by binding name, after thresholds have been applied. A scorer without a result counts as
             broken.
     """
     if status != "ok":
@@ -73,8 +73,9 @@ def build_trace(reply: TargetReply | TargetFailure | ItemTrial) -> Trace:
 def _tools(transcript: Transcript) -> Iterator[ToolUse]:
     """Yield every tool call of the assistant's messages, in order, with its result.
 
-    A call's result is the tool message with the call's id. If no message has that id, the result is the message at the
-    call's position among the tool messages without a call id that directly follow the assistant's message.
+    A call's result is the tool message with the call's id. If no message has that id, the result is found by position:
+    the first call has the first of the tool messages without a call id that directly follow the assistant's message,
+    the second call has the second, and so on.
     """
     answers = {
         message.tool_call_id: message
@@ -164,7 +165,7 @@ def to_stored_score(
     """Convert a result into a stored score."""
     binding, request_json, result = trial_score
     score = Score(
-        # Derived from what is scored, so that a score that is stored twice exists only once.
+        # The id depends only on what is scored, so that storing a score twice does not create a second score.
         id=short_id("score", [item.id, binding.spec.name, supersedes]),
         run_id=item.run_id,
         run_item_id=item.id,
@@ -358,7 +359,7 @@ async def run_trials(
             for _ in range(concurrency):
                 group.create_task(worker())
     except ExceptionGroup as bugs:
-        # The reason of the run names the bug, not the group that `TaskGroup` puts around it.
+        # The run's reason must name the bug itself, not the exception group in which `TaskGroup` wraps it.
         raise bugs.exceptions[0] from None
     if errors:
         raise errors[0]

@@ -87,8 +87,8 @@ async def open_tools(
     """
     async with open_models(workspace, left_usd) as models, AsyncExitStack() as stack:
         deployment = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
-        # Opened before the scorers: a Python function is imported while they are
-        # prepared. The first answers come 0.2 s sooner.
+        # The target is opened first, so that its Python function is imported while the
+        # scorers are prepared. The first answers then come 0.2 s sooner.
         target = await open_target(workspace, version, deployment, models, run.concurrency)
         stack.push_async_callback(target.close)
         scorers = await stack.enter_async_context(open_scorers(workspace, version, models, run.concurrency))
@@ -236,7 +236,7 @@ async def _check(binding: Binding, folder: str) -> None:
 
 BEAT_S = 0.2
 """Seconds between heartbeats. Each heartbeat also checks for cancellation."""
-# A database server notices only after a moment that a killed worker has gone.
+# A database server does not notice at once that a killed worker is gone.
 CLAIM_S = 3.0
 """Maximum seconds to wait for the run's previous worker to release its claim."""
 
@@ -402,7 +402,7 @@ class _Worker:
     @property
     def _budget_spent(self) -> bool:
         """True if the budget is spent."""
-        # Targets and scorers without models cost nothing, so a run of them continues even with a budget of 0.
+        # Targets and scorers without models cost nothing. A run that uses only these continues even with a budget of 0.
         return self._remaining_usd == 0 and self._spent_usd > 0
 
     @property

@@ -56,7 +56,7 @@ LABELS = {
 
 
 def find_patterns(findings: Sequence[Finding], trials: Mapping[str, TrialCount] | None = None) -> tuple[Pattern, ...]:
-    """Return patterns in report order: possible defects of the suite first, failures of earlier reports last.
+    """Return patterns in report order: possible defects of the suite first, recurring failures last.
 
     If several patterns are about the same evals, only the first of these patterns is returned. The pattern of recurring
     failures is always kept.
@@ -485,7 +485,7 @@ def _broke_itself(finding: Finding) -> bool:
 def _no_action(findings: Sequence[Finding], covered_paths: frozenset[str]) -> Iterable[Recommendation]:
     """Return a note for each reason to change nothing, with the evals to which the reason applies.
 
-    Evals that another recommendation covers are left out. Faults of the model come first, then known gaps, then
+    Evals that another recommendation covers are left out. Model faults come first, then known gaps, then
     outages, and finally uncertain labels.
     """
     reasons: dict[str, list[str]] = {OWN: [], DOCUMENTED: []}
@@ -532,7 +532,7 @@ def collate(
         run: The run that the findings belong to.
         findings: Findings of the run.
         history: Entries of earlier reports, by eval path. For each eval, the newest entry comes first.
-        newest: Name of the newest earlier report.
+        newest: Name of the most recent earlier report.
         corrections: People's corrections by eval path.
         follow_ups: Outcomes of earlier actions. Fixes that did not hold are not proposed again.
     """
@@ -549,7 +549,7 @@ def collate(
 
 
 def resolved_evals(run: Run, history: Mapping[str, Sequence[Precedent]], newest: str | None) -> tuple[str, ...]:
-    """Return the paths of evals that failed in the newest earlier report and did not fail in this run.
+    """Return the paths of evals that failed in the most recent earlier report but did not fail in this run.
 
     If the source lists all evals of the run, evals that did not run are left out. The result is empty if the run's list
     of failures is incomplete.

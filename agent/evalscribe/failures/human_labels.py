@@ -1,6 +1,7 @@
-"""Use human labels of other runs.
+"""Use human labels from other runs when a failure is judged.
 
-Labels of the same failure become precedents. Labels of similar failures become examples.
+If a labelled failure is the same as the failure to judge, its label becomes a precedent. If it is only similar, its
+label becomes an example.
 """
 
 import re
@@ -92,7 +93,7 @@ def add_labels(
         )
         for precedent in history
     )
-    # A label that a report already states is listed once.
+    # A label that a report already states is not listed again.
     labelled_reports = {(precedent.report, precedent.classification) for precedent in precedents if precedent.by_person}
     from_labels = precedents_from_labels(labels, now, records)
     renamed = (
@@ -220,7 +221,7 @@ def _stored_failure(label: HumanLabel, now: CurrentFailure, records: FailureReco
 
 
 def _of_eval(label: HumanLabel, now: CurrentFailure) -> bool:
-    # The labels of a run are never its own history.
+    # A run's own labels are never part of its history.
     return label.run != now.fingerprint.run and without_trial(label.eval) == now.fingerprint.eval
 
 

@@ -45,7 +45,7 @@ def evidence_fingerprint(evidence: Evidence, prepared: PreparedFailure) -> str:
     """
     located = prepared.diagnosis.located
     if located is not None and ended_before_output(evidence):
-        # The signature replaces numbers by `<n>`, but a status of 429 has another cause than 503.
+        # The signature replaces numbers with `<n>`, but a status of 429 has a different cause from 503.
         statuses = _STATUS.findall(evidence.eval.reason or "")
         return content_id(["before output", signature(evidence.eval.failed_step, located), statuses])
     return content_id(["alike", *_judge_input(evidence, prepared.packed)])
@@ -54,10 +54,10 @@ def evidence_fingerprint(evidence: Evidence, prepared: PreparedFailure) -> str:
 def ended_before_output(evidence: Evidence) -> bool:
     """Return whether an eval failed before the model produced any output.
 
-    An eval failed before any output if no step passed, and neither outputs nor log nor transcripts show work of the
+    An eval failed before any output if no step passed, and no output, log or transcript shows work of the
     model. If the source reports an error of the harness, the log is ignored.
     """
-    # The log of an error of the harness is written by the harness, so it shows no work of the model.
+    # If the harness failed, it wrote the log itself, so the log shows no work of the model.
     log = () if evidence.eval.status == "error" else evidence.of("log")
     did = any(document.text.strip() for document in (*evidence.of("output"), *log)) or Transcripts(evidence).by_model
     return not did and not any(step.status == "passed" for step in evidence.steps)
@@ -66,7 +66,7 @@ def ended_before_output(evidence: Evidence) -> bool:
 def _judge_input(evidence: Evidence, packed: PackedEvidence) -> list[object]:
     """Return everything that a judge can read: the packed evidence, its source documents, and the failed step's log.
 
-    Ports, times and temporary file names are ignored in the log and in the recorded reason. Elsewhere only white space
+    Ports, times and temporary file names are ignored in the log and in the recorded reason. Elsewhere, only whitespace
     at line ends is ignored.
     """
     log = failed_log(evidence)

@@ -89,8 +89,8 @@ def find_outliers(findings: Iterable[Finding]) -> Mapping[str, tuple[TrialVerdic
 
     Returns:
         At most `MOST_SHOWN` verdicts of the other trials, by the group id of the outlier. A task has at most one
-            outlier. A trial is not an outlier if its verdict was proved or is only a guess, or if its group has several
-            evals.
+            outlier. A trial is not an outlier if its verdict was proved or is provisional, if a model gave no
+            answer and the rules engine judged instead, or if its group has several evals.
     """
     tasks: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:

@@ -55,8 +55,8 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
     Inherited variables that select a repository are removed. Prompts are turned off, and git's messages are English.
     """
     inherited = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
-    # Failures of remotes are told apart by git's English messages. An editor that does nothing keeps git from waiting
-    # for one.
+    # Failures of remotes are told apart by git's English messages. The editor `true` does nothing, so git does not
+    # wait for a person to edit a text.
     return {**inherited, "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "LANGUAGE": "C", "LC_ALL": "C", **more}
 
 
@@ -158,7 +158,7 @@ class Git:
         return result.out
 
     def text(self, *arguments: str) -> str:
-        """Return the output of a git command without surrounding white space.
+        """Return the output of a git command without surrounding whitespace.
 
         Raises `GitError` if the command fails.
         """
@@ -190,8 +190,8 @@ class ReportRepository(Git):
         try:
             content: bytes = self._objects.stream(bytes.fromhex(name)).read()
         except ODBError:
-            # git itself fetches an object that a partial clone left on the server, and reads repositories with other
-            # hashes than SHA-1.
+            # git itself fetches an object that a partial clone left on the server, and reads repositories with
+            # hashes other than SHA-1.
             return self.output("cat-file", "blob", name)
         return content
 

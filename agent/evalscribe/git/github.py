@@ -91,7 +91,7 @@ def translate_error(action: str, error: GithubException) -> EvalscribeError:
 def _limited(error: GithubException, message: str) -> bool:
     headers = {str(name).lower(): str(value) for name, value in (error.headers or {}).items()}
     spent = headers.get("x-ratelimit-remaining") == "0" or "retry-after" in headers or "rate limit" in message.lower()
-    # GitHub also answers 403 if a rate limit is reached, like for a missing permission.
+    # GitHub answers 403 not only if a permission is missing, but also if a rate limit is reached.
     return error.status == 429 or (error.status == 403 and spent)
 
 
@@ -253,7 +253,7 @@ class GitHubForge:
 
 def _from_here(pull: "Pull") -> bool:
     """Return whether the branch of a pull request is in this repository and not in a fork."""
-    # A repository that was renamed lists all open pull requests, also those of forks.
+    # For a renamed repository, GitHub lists all open pull requests, including those from forks.
     return pull.head.repo is not None and pull.head.repo.id == pull.base.repo.id
 
 

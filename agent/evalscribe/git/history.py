@@ -77,7 +77,7 @@ class GitHistory:
         begin = next(iter(self._commits), None)
         last = self._changed_at((begin, path)) if begin else None
         before: dict[FileAtCommit, list[FileAtCommit]] = {}
-        # A list instead of recursion: Python limits its depth, and a report can have hundreds of versions.
+        # A list instead of recursion: Python limits the recursion depth, and a report can have hundreds of versions.
         todo = [last] if last else []
         while todo:
             place = todo.pop()
@@ -91,7 +91,7 @@ class GitHistory:
         places = sorted(before, key=lambda place: self._age[place[0]])
         versions = [self._version(repo, place, before[place]) for place in places]
         with_data = [(index, place) for index, place in enumerate(places) if has_data(versions[index].text or "")]
-        # One process of git reads the data of all versions.
+        # A single git process reads the data of all versions.
         texts = read_files(repo, [(commit, data_name(path)) for _, (commit, path) in with_data])
         for (index, _), data in zip(with_data, texts, strict=True):
             versions[index] = versions[index].model_copy(update={"data": data})
@@ -123,7 +123,7 @@ class GitHistory:
             place = follow
 
     def _unchanged_since(self, place: FileAtCommit) -> FileAtCommit | None:
-        """Return the first parent commit in which the file has the same text, with the file's path in this parent.
+        """Return the first of the parents in which the file has the same text, with the file's path in this parent.
 
         Returns None if there is no such parent.
         """
@@ -223,8 +223,8 @@ def read_files(repo: ReportRepository, files: Sequence[tuple[str, str]]) -> list
         if size.isdecimal() and kind.endswith(" blob"):
             content = out[at : at + int(size)]
             texts[name] = content.decode("utf-8-sig", "replace") if len(content) <= max_bytes(name) else None
-        # A blob that is too large, or another object, also has to be skipped. A missing object has no size and no
-        # content.
+        # The content is skipped even if it was not used, because the blob is too large or the object is not a blob. A
+        # missing object has no size and no content.
         if size.isdecimal():
             at += int(size) + 1
     return [texts.get(object_names.get(file, "")) for file in files]
@@ -242,7 +242,7 @@ def path_in_repository(repo: ReportRepository, folder: Path) -> str:
 def list_reports(repo: ReportRepository, commit: str, folder: str) -> tuple[str, ...]:
     """List the reports in a commit that are below a folder.
 
-    The returned paths are relative to the folder. `folder` is a result of `path_in_repository`.
+    The returned paths are relative to the folder. `folder` has the form that `path_in_repository` returns.
     """
     command = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit]
     out = repo.output(*command, *([folder] if folder else []))
@@ -341,7 +341,7 @@ def _in_working_tree(repo: ReportRepository, folder: Path, below: str, tip: str)
     base = _parting(repo, tip, "HEAD")
     for path, was, _ in _changed(repo, base, None, below):
         file = folder / path
-        # A link can point out of the folder.
+        # A link can point outside the folder.
         if file.is_file() and file.resolve().is_relative_to(folder.resolve()):
             text = file.read_bytes().decode("utf-8-sig", "replace")
             before = read_blob(repo, was) if was else None
@@ -374,11 +374,11 @@ def _parting(repo: ReportRepository, tip: str, branch: str) -> str | None:
 def _changed(
     repo: ReportRepository, base: str | None, branch: str | None, below: str
 ) -> Iterator[tuple[str, str | None, str]]:
-    """Yield the name, the old blob and the new blob of each changed file below the folder.
+    """Yield the name, the old blob and the new blob of each report below the folder that differs from `base`.
 
-    For files in the working tree, the new blob has no meaning.
+    If `branch` is None, the reports in the working tree are compared. The new blob then has no meaning.
     """
-    # Computed, because the id of the empty tree depends on the hash of the repository. It stands in for a missing base.
+    # The empty tree replaces a missing base. Its id depends on the hash algorithm of the repository.
     empty = repo.text("hash-object", "-t", "tree", os.devnull)
     trees = [base or empty, *([branch] if branch else [])]
     command = [

@@ -190,7 +190,7 @@ class Remotes:
         raise UnavailableError(f"{branch or 'the main branch'} of {remote} changed while it was fetched; try again")
 
     def push(self, remote: str, branch: str, commit: str) -> PushedBranch:
-        # Only this branch is pushed, and never by force. Hooks of the user would check the files in the working tree.
+        # Only this branch is pushed, and never by force. The user's hooks would check the files in the working tree.
         options = ("--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no")
         result = self.git.run("push", *options, "--", remote, f"{commit}:refs/heads/{branch}", at_most_s=TRANSFER_S)
         if result.code:

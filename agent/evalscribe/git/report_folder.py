@@ -153,7 +153,7 @@ class ReportsFolder:
         """Return all reports in the folders of a model, in no particular order.
 
         All spellings of the model and all providers are included. If `run_id` is given, also return files in other
-        folders whose name and text both contain the id of the run.
+        folders that are named after the run and contain its full id.
         """
         reports = []
         for file in self._files():
@@ -186,7 +186,7 @@ class ReportsFolder:
         return self._read(self.root / name)
 
     def document(self, name: str) -> str | None:
-        """Return the text of any file in the folder; None if the file does not exist.
+        """Return the text of any file in the folder; None if the file does not exist or is too large.
 
         Raises `DataError` if the name leads out of the folder.
         """
@@ -348,7 +348,7 @@ class ReportsFolder:
         command.require_git()
 
         with history.open_git(self.root) as repo:
-            # A list, because the repository is closed when this method returns, and errors are raised by the call.
+            # A list, because the repository is closed when this method returns, and the call itself must raise errors.
             return iter(list(find_unmerged(repo, self.root, history.resolve_ref(repo, ref)[1])))
 
     def _files(self) -> Iterator[Path]:
@@ -373,7 +373,7 @@ class ReportsFolder:
     def _text(self, file: Path) -> str | None:
         try:
             inside = file.resolve().is_relative_to(self.root.resolve())
-            # A link can point out of the folder, and reading a pipe would block.
+            # A link can point outside the folder, and reading a pipe would block.
             if not inside or not file.is_file() or file.stat().st_size > max_bytes(file.name):
                 return None
             return file.read_bytes().decode("utf-8-sig", "replace")

@@ -100,7 +100,7 @@ class Trees:
         blob = self.blob(base, path)
         if not _is_place(path) or (blob and not blob.regular) or self._runs_through_a_file(base, path):
             raise UsageError(f"{path[:200]!r} cannot be a regular file in commit {base[:12]}. Nothing was changed")
-        # Without filters, the bytes are stored as given, whatever the user's attributes and line ends are.
+        # Without filters, the bytes are stored as given, whatever the user's attributes and line-end settings are.
         result = self.git.run("hash-object", "-w", "--no-filters", "--stdin", feed=text.encode("utf-8", "replace"))
         if result.code:
             raise DataError(f"git cannot store a file: {result.message}. Nothing was changed")
@@ -129,12 +129,12 @@ def _check_merged(err: str) -> None:
 def _is_place(path: str) -> bool:
     """Return whether git accepts a file at that path."""
     parts = path.split("/")
-    # Anything below `.git` could be a hook. The case is ignored, as on file systems that ignore it.
+    # Anything below `.git` could be a hook. Case is ignored, because some file systems ignore it.
     return "\0" not in path and not any(part in ("", ".", "..") or part.lower() == ".git" for part in parts)
 
 
 NONE_HERE = ("not a git repository", "must be run in a work tree")
-"""Messages of git which mean that there is no working tree."""
+"""Parts of git messages that mean that there is no working tree."""
 
 
 def open_repository(folder: Path) -> "GitRepository":
@@ -195,7 +195,7 @@ class GitRepository:
             return None
         result = self.git.run("cat-file", "blob", blob.id)
         try:
-            # A file that is not text cannot be changed by a patch of lines.
+            # A file that is not text cannot be changed by a line-based patch.
             return None if result.code or b"\0" in result.out else result.out.decode("utf-8")
         except UnicodeDecodeError:
             return None
@@ -257,7 +257,7 @@ class GitRepository:
         Raises `UsageError` if evalscribe cannot write to the branch.
         """
         if (
-            # git accepts these names of branches, but reads them as something else in a command.
+            # git accepts these branch names, but gives them another meaning in commands.
             branch in ("@", "HEAD")
             or branch[:1] == "-"
             or self.git.run("check-ref-format", f"refs/heads/{branch}").code
@@ -359,7 +359,7 @@ def _changed(git: GitFolder, top: Path) -> Iterator[Path]:
 def _python_files(folder: Path) -> Iterator[Path]:
     file_count = 0
     for place, folders, files in os.walk(folder):
-        # Sorted, so that the digest does not depend on the order of the file system. Other folders are not entered.
+        # Folders are sorted, so that the digest does not depend on the file system. Excluded folders are not entered.
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in OTHERS)
         yield from (Path(place, name) for name in sorted(files) if name.endswith(".py"))
         file_count += len(files)

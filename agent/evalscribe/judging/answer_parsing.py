@@ -131,9 +131,9 @@ def _without_comma(match: re.Match[str]) -> str:
 MOST_OBJECTS = 100
 """Maximum number of JSON objects examined in one text, and maximum number of tags examined in one answer."""
 MOST_EXTENDED = 8
-"""Maximum number of times per answer that a JSON object is read past a closing tag.
+"""Maximum number of times per answer that the parser reads past a closing tag to complete a JSON object.
 
-The closing tag might be part of a string in the object.
+The closing tag might be inside one of the object's strings.
 """
 MOST_PROBLEMS = 10
 LONGEST_PROBLEM = 300
@@ -145,11 +145,12 @@ Problems = list[str]
 def parse_answer(text: str, rubric: Rubric, repeats: Callable[[str], bool] = lambda _: False) -> Output | Problems:
     """Return the output in a judge's answer, or a list of problems if the answer has no valid output.
 
-    If the answer has tags, the first tag with a valid output counts; otherwise the whole text is searched. An output is
-    valid if it is a complete JSON object that fits the schema, and no different object in the same tag or text fits the
-    schema. If `repeats` returns True for
-    the text of a tag, the judge might have quoted this tag from the subject. The output of such a tag is only used if
-    no other tag has a valid output.
+    If the answer has tags, the first tag with a valid output is used; otherwise the whole text is searched. An output
+    is valid if it is a complete JSON object that fits the schema, and no different object in the same tag or text fits
+    the schema.
+
+    If `repeats` returns True for the text of a tag, the judge might have quoted this tag from the subject. The output
+    of such a tag is only used if no other tag has a valid output.
     """
     result = _parse_tags(text, rubric, repeats) if rubric.output_parsing_mode is OutputParsingMode.XML_KEY else None
     if result is None:
@@ -169,7 +170,7 @@ def _parse_tags(text: str, rubric: Rubric, repeats: Callable[[str], bool]) -> Ou
         for objects in tags.object_lists():
             result = _single_output(objects, rubric.output_schema)
             if isinstance(result, dict):
-                # The only tag with a valid output counts in any case, so the subject need not be searched for it.
+                # If this is the only tag with a valid output, it is used anyway, so the subject is not searched for it.
                 if (repeated_output is None and not tags.has_following()) or not repeats(tags.content):
                     return result
                 repeated_output = repeated_output or result
@@ -198,7 +199,7 @@ class _Tags:
         return self._end >= 0
 
     def has_following(self) -> bool:
-        """Return whether the answer has a further closed tag after the current one."""
+        """Return whether the answer has another closed tag after the current one."""
         return self._text.find(self._opening, self._end, self._last) >= 0
 
     @property
@@ -214,7 +215,7 @@ class _Tags:
         """
         begin, end = self._begin, self._end
         outer_objects = self._extend(_objects(self._text, begin, end))
-        # The model can have broken off and begun its answer again without closing the first tag.
+        # The model might have broken off and started its answer again without closing the first tag.
         inner_opening = self._text.rfind(self._opening, begin, end)
         if inner_opening < 0 or self._end > end:
             return [outer_objects]
@@ -245,7 +246,7 @@ def _single_output(objects: list[JsonSpan], schema: dict[str, Any]) -> Output | 
     for value, *_ in objects:
         problems = [value.problem] if isinstance(value, BrokenJson) else validate_answer(value, schema)
         if not problems and isinstance(value, dict):
-            # An answer that is only repeated is not ambiguous.
+            # Several equal answers are not ambiguous.
             outputs.setdefault(canonical_json(value), value)
     if len(outputs) > 1:
         return [f"{len(outputs)} different JSON objects fit the schema: give one"]

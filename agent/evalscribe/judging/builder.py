@@ -287,7 +287,7 @@ class JudgeBuilder:
         return ()
 
     def analyst(self, models: tuple[Model, ...], rubric: str | None, *, fresh: bool) -> FailureJudge:
-        """Return a judge of failures that calls `models`, or that only applies the rules if `models` is empty.
+        """Return a judge of failures that calls `models`. If `models` is empty, the judge only applies the rules.
 
         Raises `UsageError` if the rubric is not for failures, or if a rubric is given without models.
         """
@@ -321,13 +321,15 @@ class JudgeBuilder:
         return (full_model_name(name or rubric.judge_model.id),)
 
     def loaded(self, rubric: Rubric, name: str | None, *, fresh: bool) -> LoadedJudge:
-        """Return a judge that judges subjects of any kind by `rubric`. Raises `EvalscribeError` if the judge is not
-        available.
+        """Return a judge that judges subjects of any kind by `rubric`.
 
         Args:
             rubric: The rubric to judge by.
             name: `rules`, `cascade`, `provider/model`, or None for the rubric's own model.
             fresh: Ignore stored results.
+
+        Raises:
+            EvalscribeError: The judge is not available.
         """
         if name == RULES:
             return LoadedRulesJudge(rubric, self.results)
@@ -369,7 +371,7 @@ class JudgeBuilder:
             return self._model_source.open(name, "judge")
         except AccessError as error:
             raise AccessError(
-                f"{error}\nor let the rules judge, which need no key and no network: `judge` rules",
+                f"{error}\nor let the rules judge; they need no key and no network: `judge` rules",
                 fields=(*error.fields, "judge"),
             ) from None
 

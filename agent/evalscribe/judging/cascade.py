@@ -1,4 +1,7 @@
-"""Cascades of judges: first the rules, then a cheap model that tags, then an expensive model if it is needed."""
+"""Cascades of judges: a cheap model judges and tags first, and an expensive model judges only if needed.
+
+In a cascade for failures, the rules can judge before the cheap model.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -42,7 +45,8 @@ class FailureCascade:
 
         Args:
             first: Judge that tags a failure and gives a first verdict.
-            tagged: The second judge for each tag. If a failure has several tags, the first matching judge is used.
+            tagged: The second judge for each tag. If a failure has several tags, the first one in this
+                mapping is used.
             judge: The second judge for failures that have none of the tags in `tagged`.
             rules: Rules that judge before `first`; None to start with `first`.
             store: Store of answers; None to store nothing.
@@ -68,16 +72,15 @@ class FailureCascade:
         )
 
     def estimate(self, case: Failure) -> Estimate:
-        """Estimate the cost of judging a failure in all stages that might be needed. The real cost is rarely higher."""
+        """Estimate the cost of judging a failure in all stages that might be needed. The true cost is rarely higher."""
         stages = self.estimates(case).values()
         return sum(stages, Estimate())
 
     def estimates(self, case: Failure) -> dict[Stage, Estimate]:
         """Return an estimate for each stage: `tag` for the cheap model, and `judge` for the second judge.
 
-        `judge` is the estimate of the possible second judge that reads the most input tokens.
-
-        If the rules are certain of their verdict, there are no estimates.
+        The estimate for `judge` is that of the possible second judge with the most input tokens. If the rules are
+        certain of their verdict, there are no estimates.
         """
         if self._rules and not self._rules.decide(case).uncertain:
             return {}
@@ -204,8 +207,7 @@ class SubjectCascade:
         return content_id(["cascade", list(self._tagged), [stage.key(subject) for stage in stages]])
 
     def estimates(self, subject: Subject) -> dict[Stage, Estimate]:
-        """Return a cost estimate for each stage: for the call of the cheap model, and for the most expensive of
-        the possible second stages.
+        """Return a cost estimate for the cheap model's call, and one for the most expensive possible second stage.
 
         The second stage consists of either the judges of all tags or the rubric's judge.
         """
@@ -222,7 +224,7 @@ class SubjectCascade:
         first = await self._first.judge(subject)
         answered = first.result_type == ResultType.DIRECT_RESULT
         tags = tuple(first.output.get("tags", ())) if answered else ()
-        # The order of the settings counts, and tags without a judge are dropped.
+        # Tags are put in the order of the settings. Tags without a judge are dropped.
         tags = tuple(tag for tag in self._tagged if tag in tags)
         first_result = self._unwrap(first) if answered else None
         if first_result is not None and not tags and _is_final(first):
@@ -281,7 +283,7 @@ def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> 
 
 
 def _with_first_result(subject: Subject, result: JudgeResult) -> Subject:
-    """Return the subject with a result as a further item. Later answers can cite this item, for example as `[A0]`."""
+    """Return the subject with a result as an extra item. Later answers can cite this item, for example as `[A0]`."""
     (item,) = result_items([result])
     # The subject can already contain earlier results, which are numbered from `A0`.
     mark = f"A{sum(existing.target.kind == 'result' for existing in subject.items)}"

@@ -22,7 +22,7 @@ from evalscribe.text import one_line
 
 OPENED, CLOSED = "<RANGE>", "</RANGE>"
 LONGEST_UNKNOWN = 400
-"""Maximum characters that are parsed of a cited path or key if the subject does not contain it."""
+"""Maximum characters that are parsed as a cited path or key that the subject does not contain."""
 _ROLES = "|".join(ROLES)
 # Brackets such as `a[0]`, `[see above]` and `[1, 2]` are ordinary text, so only these beginnings open a citation.
 _START = re.compile(rf"\[ ?(?=[TRAP][0-9]|(?:{_ROLES}) |[a-z]+(?:\]|: ?<RANGE>))")
@@ -296,7 +296,7 @@ def _of_item(mark: Mark, item: SubjectItem, quote: str, subject: Subject) -> _Lo
 
 
 def _locate_in_other_item(item: SubjectItem | None, quote: str, subject: Subject) -> _Location:
-    """Locate the quotation in the nearest other item that contains it. Earlier answers of judges are not searched."""
+    """Locate the quotation in the nearest other item that contains it. Judges' earlier answers are not searched."""
     cited_number = subject.numbers[item.mark] if item else 0
     # A quotation that one judge invented must not be verified because a later judge repeats it.
     places = [

@@ -1,6 +1,6 @@
 """Judge a failure with a model.
 
-Either a model investigates the failure with tools within limits, or a cheap model judges and tags it in a single call.
+Either a model investigates the failure with tools, within limits, or a cheap model judges and tags it in a single call.
 """
 
 import asyncio
@@ -118,8 +118,8 @@ def _without_log_lines(reason: str, evidence: Evidence) -> str:
     If the logs contain all lines of the reason except the first, return only the first line and the number of further
     lines.
     """
-    # The Convex runner records the whole error of a step as its reason and also writes it to the log. The judge would
-    # read it, and the user would pay for it, twice.
+    # The Convex runner records the whole error of a step as its reason and also writes it to the log. Without this
+    # function, the judge would read the error twice, and the user would pay for it twice.
     first_line, *other_lines = [line.strip() for line in reason.split("\n") if line.strip()] or [""]
     logs = {line.strip() for log in evidence.of("log") for line in log.lines} if other_lines else set()
     if not other_lines or not logs.issuperset(other_lines):
@@ -166,7 +166,7 @@ def _precedents(case: Failure, delimiter: Delimiter, *, by_person: bool) -> str:
 
 
 def _label_counts(similar: Sequence[LabelCount]) -> str:
-    """Render counts as `OVERLY_STRICT 3 times, MODEL_FAULT once`. Without counts, return an empty text."""
+    """Render counts as `OVERLY_STRICT 3 times, MODEL_FAULT once`. If there are no counts, return an empty text."""
     times = {1: "once", 2: "twice"}
     return ", ".join(
         f"{label_count.label} {times.get(label_count.count, f'{label_count.count} times')}" for label_count in similar
@@ -174,7 +174,7 @@ def _label_counts(similar: Sequence[LabelCount]) -> str:
 
 
 def _doubt_disputed(outcome: Verdict | Unclassified, case: Failure) -> Verdict | Unclassified:
-    """Mark a verdict as uncertain if people disagree about the same failure."""
+    """Mark a verdict as uncertain if people disagree about earlier occurrences of the same failure."""
     disputed = describe_disagreement(case.precedents)
     return outcome.doubted(disputed) if disputed and isinstance(outcome, Verdict) else outcome
 
@@ -316,7 +316,7 @@ class Investigation:
     def _take(self, reply: Reply) -> Verdict | Unclassified | None:
         """Process one answer of the model.
 
-        Return a verdict, or an `Unclassified` with the reason why no verdict follows. Return None if the conversation
+        Return a verdict, or an `Unclassified` with the reason why there is no verdict. Return None if the conversation
         continues.
         """
         match reply.stop:
@@ -372,7 +372,7 @@ def _correction_request(call: ToolCall, problems: list[str]) -> ToolResult:
 JUDGE_VERSION = 1
 """Version of the question.
 
-Increase it by hand when a change to the question does not change the digests of the templates and tools.
+Increase it by hand after a change to the question that the digests of the templates and tools do not reflect.
 """
 LIKELY_TURNS = 3
 LIKELY_TURN = 1_200

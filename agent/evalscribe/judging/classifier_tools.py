@@ -155,7 +155,7 @@ def to_verdict(submission: VerdictSubmission, citations: tuple[Citation, ...], j
     return Verdict(
         classification=submission.classification,
         cause=submission.cause,
-        # The model was asked about a contradiction once. If it remains, the label counts.
+        # The model was asked once about a contradiction of label and kind. If it remains, the label takes precedence.
         cause_kind="model" if fault else submission.cause_kind,
         confidence=confidence,
         uncertain=confidence <= UNCERTAIN_CONFIDENCE,

@@ -152,7 +152,7 @@ class LoadedRulesJudge:
         output = _output(self._rules.decide(case_of(loaded.evidence)), self.rubric)
         if problems := validate_answer(output, self.rubric.output_schema):
             raise UsageError(
-                f"the rules cannot answer by {self.rubric.id}@{self.rubric.version} ({problems[0]}), only by the "
+                f"the rules cannot judge by {self.rubric.id}@{self.rubric.version} ({problems[0]}), only by the "
                 "rubric `failure`: name a model in `judge`",
                 fields=("judge",),
             )

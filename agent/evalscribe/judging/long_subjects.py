@@ -104,8 +104,8 @@ def _spans(items: Sequence[SubjectItem], room: int) -> Iterator[tuple[ItemSpan, 
 def _end(item: SubjectItem, start: int, room: int) -> int:
     """Return the offset at which a span from `start` with at most `room` tokens ends.
 
-    The span ends at the end of the item or at the last end of a line that fits. If no line fits, the span ends within
-    a line.
+    The span ends at the end of the item or, if the item does not fit, after the last line that fits. If no line fits,
+    the span ends within a line.
     """
     end = min(len(item.text), start + room * BYTES_PER_TOKEN)
     # Tokens are estimated from bytes and line numbers, so a text of many lines, or with several bytes per character,
@@ -325,7 +325,7 @@ class PartReader:
             self._unread.append((number, _mark_range(items), error.reason))
         else:
             self._read = True
-            # After a refusal, a size that was read is the limit for all remaining parts.
+            # Once a part was too long, no later part may be larger than a part that was read.
             self.room = min(self.room, room) if self._too_long else self.room
             return texts
         return None
@@ -484,7 +484,7 @@ class SubjectReading:
         self._observed: tuple[str, ...] | None = None
 
     async def condensed(self, room: int) -> CondensedSubject:
-        """Return the relevant observations with about `room` tokens.
+        """Return the relevant observations, condensed to about `room` tokens.
 
         Only the first call reads the subject. Later calls merge the observations further if they must be shorter.
         Raises `CallFailed` if nothing could be read, and `EvalscribeError` for errors that affect all calls.

@@ -124,7 +124,7 @@ FILE_BUDGET = 1500
 BOILERPLATE_BUDGET = 200
 """Maximum tokens of the list of boilerplate files."""
 MANY_FILES = 60
-"""Maximum number of output files of which excerpts are shown."""
+"""Maximum number of output files from which excerpts are shown."""
 MANY_LINES = 500
 """Maximum number of lines that are read from a configuration file."""
 
@@ -141,7 +141,7 @@ def code_differences(
 ) -> CodeDifferences:
     """Render the differences between output and reference: files with errors first, then code, then manifests.
 
-    Files that only the output or only the reference has, and files that exceed the budget, are only named.
+    Files that only the output or only the reference has, and files that exceed the budget, are listed by name only.
 
     Args:
         file_pairs: Pairs of output and reference.
@@ -369,8 +369,8 @@ def _list(title: str, names: Sequence[str], budget: int) -> Iterator[str]:
 
 
 def _size(document: Document) -> str:
-    # `line_count` would leave out a last empty line. But a changed prompt is a new question, so models would be paid
-    # again for verdicts that are already stored.
+    # `line_count` would not count a last empty line. But a changed prompt is a new question, so users would pay again
+    # for verdicts that are already stored.
     return f"{len(document.lines)} lines"
 
 
@@ -459,7 +459,7 @@ def _indent(line: str) -> int:
 TAIL = 8
 """Number of lines shown from the end of the failed step's log if no error is located in the log."""
 TAIL_OF_OTHERS = 4
-"""Number of lines shown from the end of the log of each other failed step without a located error."""
+"""Number of lines shown from the end of the log of every other failed step that has no located error."""
 ALIKE = 2
 """Maximum number of errors shown that differ only in numbers and ids."""
 ERRORS = 12
@@ -482,7 +482,7 @@ def log_excerpts(evidence: Evidence, diagnosis: Diagnosis) -> list[Excerpt]:
     selected = _step_excerpts(evidence, diagnosis, TAIL)
     for step in evidence.steps:
         if step.status == "failed" and step.name != evidence.eval.failed_step:
-            # The errors of another step are located as if it were the failed step of the eval.
+            # The errors of this step are located as if the step were the failed step of the eval.
             step_eval = evidence.eval.model_copy(update={"failed_step": step.name, "reason": step.error})
             step_evidence = evidence.model_copy(update={"eval": step_eval})
             step_excerpts = _step_excerpts(step_evidence, Diagnosis(errors=locate_all(step_evidence)), TAIL_OF_OTHERS)
@@ -781,7 +781,7 @@ def _fit_budget(candidates: Iterator[tuple[Excerpt, int]], budget: int) -> tuple
     for excerpt, max_tokens in candidates:
         lines = excerpt.text.split("\n")
         count = fitting_lines(lines, min(max_tokens, budget), longest_line(excerpt.role))
-        # What is missing of documents with other roles is named by `_omitted_documents`.
+        # `_omitted_documents` reports the missing lines of documents with other roles.
         if count < len(lines) and excerpt.role == "output":
             first, last = excerpt.first + count, excerpt.first + len(lines) - 1
             shortened.append(f"output {printable_path(excerpt.path)}: lines {first}-{last}")

@@ -9,7 +9,7 @@ from evalscribe.ids import content_id
 LONGEST_LINE = 1000
 """Maximum characters that are shown of a line. Longer lines are usually data."""
 _BREAKS = dict.fromkeys(map(ord, "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
-# These are control characters, marks that reverse the direction of the text behind them, and lone surrogates, which
+# These are control characters, marks that reverse the direction of the text after them, and lone surrogates, which
 # cannot be encoded.
 _HIDDEN = "[\x00-\x08\x0e-\x1b\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 _UNSEEN = re.compile(_HIDDEN)
@@ -74,7 +74,7 @@ def show_invisible(text: str) -> str:
     """Make the invisible characters of a multi-line text visible. Every line break in the result is a line feed."""
     if _UNSEEN_OR_BREAK.search(text) is None:
         return text
-    # A single line of a file with Windows line ends still has its carriage return.
+    # A single line of a file with Windows line endings still has its carriage return.
     return replace_invisible(text.removesuffix("\r").replace("\r\n", "\n").translate(_BREAKS))
 
 

@@ -48,7 +48,7 @@ def verify_citation(citation: Citation, evidence: Evidence) -> Citation:
 
 
 def fold_line(line: str) -> str:
-    """Normalise a line for comparison: remove terminal codes and fold white space to single spaces."""
+    """Normalise a line for comparison: remove terminal codes and fold whitespace to single spaces."""
     return " ".join((_ANSI.sub("", line) if "\x1b" in line else line).split())
 
 
@@ -90,7 +90,7 @@ _PREFIXES = frozenset("!-+~.&*@#$\\%<")
 """Signs that change the meaning of a word if they are directly before it."""
 _NEGATING_PREFIXES = frozenset("!-+~")
 _OPENING = frozenset("([{,;:=")
-"""Last characters of a quotation after which a word can follow directly, as in `query(`."""
+"""Characters at the end of a quotation that a word can directly follow, as in `query(`."""
 _REPEATED = frozenset("()[]{}\"'`,;")
 _SIGNS = r"(?:[=!<>+\-*/%&|^:~?@]=|[=\-<|]>|=[~!>]|<[\-|/>]|&&|\|\||\?[.:?]|/[*>/]|\*/|-%|!>)"
 _OPERATOR = re.compile(_SIGNS)
@@ -120,7 +120,7 @@ def _may_start(before: str, first: str) -> bool:
         # Quoted without its negation, `valid here` from `is not valid here` would say the opposite.
         return not _NEGATION.search(before.rpartition("\n")[2])
     if _in_word(neighbour):
-        # In a script without spaces, a quotation may begin anywhere but behind a sign that negates it.
+        # In a script without spaces, a quotation may begin anywhere except after a sign that negates it.
         return _both_unspaced(neighbour, first) and neighbour not in _NEGATING_SIGNS
     if not _in_word(first):
         return neighbour not in _NEGATING_PREFIXES and not _forms_operator(neighbour, first)
@@ -131,7 +131,7 @@ def _may_start(before: str, first: str) -> bool:
     return (
         neighbour not in _PREFIXES
         and not _forms_number(second_neighbour, neighbour, first)
-        # `//` disables the code behind it, and `</` closes an element.
+        # `//` disables the code after it, and `</` closes an element.
         and not before.endswith(("//", "</"))
     )
 
@@ -185,7 +185,7 @@ _CODES = re.compile(_CODE)
 
 
 class _Folded:
-    """A text with folded white space. It maps offsets in the folded text to offsets in the original text."""
+    """A text with folded whitespace. It maps offsets in the folded text to offsets in the original text."""
 
     def __init__(self, text: str) -> None:
         self._after = array("q", [0])
@@ -229,7 +229,7 @@ def _blank(run: str) -> str:
 
 
 def fold_text(text: str) -> str:
-    """Fold the white space of a quotation, so that it can be found in folded texts."""
+    """Fold the whitespace of a quotation, so that it can be found in folded texts."""
     return _Folded(_without_separators(text)).text.strip(" \n")
 
 

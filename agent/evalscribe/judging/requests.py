@@ -215,7 +215,7 @@ class _Namer:
                 if segment.strip():
                     yield segment
                 continue
-            # A transcript can already have a mark, because its run was shown before.
+            # A transcript already has a mark if its run was shown before.
             mark = self._marks.get(segment) or self._marks.get(segment.id if segment.type == "transcript" else None)
             yield _RepeatedReference(mark) if mark else tuple(self._items(segment))
 
@@ -283,9 +283,9 @@ LONGEST_ANSWER = 16_384
 LEAST_ANSWER = 2_048
 """Minimum tokens that must remain for an answer. If fewer tokens remain, the question is not asked."""
 SURELY = 0.75
-"""Share of a prompt's estimated tokens that is compared with the context window.
+"""Factor by which a prompt's estimated tokens are multiplied before they are compared with the context window.
 
-The share is less than 1 because the estimate is usually too high.
+The factor is less than 1 because the estimate is usually too high.
 """
 TIMEOUT_S = 600.0
 REFUSED = "the model refused to answer"

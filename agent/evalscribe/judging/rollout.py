@@ -34,7 +34,9 @@ Models only answer user messages.
 
 
 def fill_templates(rubric: Rubric, subject_text: str, citation_help: str) -> tuple[str, tuple[Message, ...]]:
-    """Fill in the rubric's templates. Return the system prompt and the messages. Braces in values are kept.
+    """Fill in the rubric's templates. Return the system prompt and the messages.
+
+    Braces in the inserted values are kept unchanged.
 
     `citation_help` is added to the last message if the schema asks for citations.
     """
@@ -57,7 +59,7 @@ def _with_closing(messages: Sequence[Message], citation_help: str) -> tuple[Mess
 
     If the last message is not a user message, a further message is added.
     """
-    # Current models of Anthropic reject a request whose last message is the assistant's.
+    # Anthropic's current models reject a request whose last message is from the assistant.
     if not messages or messages[-1].role == "assistant":
         messages = (*messages, Message(role="user", text=CLOSING))
     text = messages[-1].text
@@ -106,7 +108,7 @@ class Rollout(Frozen):
     too_long: bool = False
     """True if there is no output because the prompt exceeds the model's context window."""
     cause: FailureCause = "answer"
-    """Category of the reason why there is no output. The category is only used if there is no output."""
+    """Category of the reason why there is no output. It has no meaning if there is an output."""
     full_output: str = ""
     """The model's last answer, redacted and cut to `LONGEST_KEPT` characters."""
     usage: Usage = Usage()
@@ -227,7 +229,7 @@ class RubricConversation:
         return self._request_correction(problems)
 
     def _repeats(self, answer: str) -> bool:
-        """Return whether the subject contains a tagged answer. The judged model might have planted such an answer."""
+        """Return whether a tagged answer also occurs in the subject, where the judged model might have planted it."""
         quote = fold_text(answer)
         return bool(quote) and next(self._subject.haystack.occurrences(quote, 0), None) is not None
 

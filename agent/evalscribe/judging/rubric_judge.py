@@ -158,7 +158,7 @@ class SubjectSession:
         if self._reading is None:
             setup = self._setup
             same_model = setup.observer.id == setup.model.id
-            # `window` can be reduced for the judge's model. Another model that reads has its own window.
+            # `window` might have been reduced for the judge's model. A different reader model has its own window.
             self._reading = SubjectReading(
                 self._subject, setup.rubric, setup.observer, setup.prompts, window=window if same_model else None
             )
@@ -310,7 +310,7 @@ class RubricJudge:
         max_new_tokens: int = 16384,
         timeout: float | None = TIMEOUT_S,  # noqa: ASYNC109
     ) -> JudgeResult:
-        """Judge a run or a subject like `judge`, with other limits.
+        """Judge a run or a subject like `judge`, with different limits.
 
         `max_new_tokens`: maximum tokens of one answer. `timeout`: time limit of one rollout in seconds.
         """
@@ -360,7 +360,7 @@ class RubricJudge:
     def _stored_result(self, key: str, subject: Subject) -> JudgeResult | None:
         """Return the stored result of a question, with the ids of this rubric and this subject.
 
-        These ids replace the stored ids, because a rubric or a subject with the same content can have another id.
+        These ids replace the stored ids, because a rubric or a subject with the same content can have a different id.
         """
         stored = None if self._results is None or self._fresh else self._results.get_result(key)
         if stored is None or self._has_other_reader(stored):
@@ -368,7 +368,7 @@ class RubricJudge:
         return stored.model_copy(update=self._names(subject))
 
     def _has_other_reader(self, stored: JudgeResult) -> bool:
-        """Return whether the subject of a stored result was read in parts by another model or with other templates.
+        """Return whether a stored result's subject was read in parts by a different model or with different templates.
 
         The key of a result depends on the reader model and templates only if the subject was expected to be too long.
         """

@@ -95,7 +95,7 @@ def _fields(value: object) -> dict[str, Any]:
             raise RubricError(name, f"does not belong in a file: {reason}")
     for name in value:
         if not isinstance(name, str):
-            raise RubricError(join_path("", str(name)), "is unknown: the name of a field must be text")
+            raise RubricError(join_path("", str(name)), "is unknown: a field name must be a string")
     return dict(value)
 
 

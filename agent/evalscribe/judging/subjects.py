@@ -210,7 +210,7 @@ class Subject(Frozen):
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Index of each item by its mark. If several items have the same mark, the first of these items counts."""
+        """Index of each item by its mark. If several items have the same mark, the first of these items is used."""
         return {item.mark: number for number, item in reversed(list(enumerate(self.items)))}
 
     @cached_property
@@ -268,7 +268,8 @@ MAX_PRECEDENTS = 6
 def select_precedents(precedents: Sequence[Precedent]) -> tuple[Precedent, ...]:
     """Return the first `MAX_PRECEDENTS` precedents that people reviewed or acted on.
 
-    If nobody reviewed a precedent, the judge's label, cause and reasoning are left out, because they prove nothing.
+    If people acted on a precedent but did not review it, the judge's label, cause and reasoning are left out, because
+    they prove nothing.
     """
     relevant = (precedent for precedent in precedents if precedent.by_person or precedent.action)
     return tuple(precedent if precedent.by_person else _unconcluded(precedent) for precedent in relevant)[

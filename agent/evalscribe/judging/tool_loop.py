@@ -176,8 +176,8 @@ def reply_messages(reply: Reply) -> list[Message]:
 def answer_calls(reply: Reply, answer: Callable[[ToolCall], ToolResult | T]) -> Message | T:
     """Answer all tool calls of a reply and return the results as one message.
 
-    Calls beyond the first `MOST_CALLS` are answered with an error.
-    If `answer` returns a value that is not a `ToolResult`, return this value immediately.
+    Calls beyond the first `MOST_CALLS` are answered with an error. If `answer` returns a value that is not a
+    `ToolResult`, return this value immediately.
     """
     results: list[ToolResult] = []
     for n, call in enumerate(reply.tool_calls):

@@ -89,10 +89,10 @@ class Counts(Frozen):
 
     total: int = 0
     judged: int = 0
-    """Number of groups that the judge was asked about and gave a verdict on."""
+    """Number of groups for which the judge was asked and gave a verdict."""
     cached: int = 0
     unclassified: int = 0
-    """Number of groups that the judge was asked about but gave no verdict on."""
+    """Number of groups for which the judge was asked but gave no verdict."""
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
@@ -157,8 +157,8 @@ async def _answer(
     if stored is not None and _is_final(stored) and not terms.fresh:
         return FailureVerdict(verdict=stored, cached=True)
     verdict = await _ask(judge, case, terms.timeout_s)
-    # A stored verdict is only asked for again on request. If the judge then gives none, the stored verdict, which may
-    # have been paid for, is kept.
+    # A failure with a stored verdict is only judged again on request. If the judge then gives no verdict, the stored
+    # verdict, which may have been paid for, is kept.
     if isinstance(stored, Verdict) and not stored.provisional and not _decides(verdict):
         return FailureVerdict(verdict=stored, cached=True, undecided=undecided(verdict))
     store.put_verdict(key, verdict)
@@ -240,9 +240,9 @@ class JudgeQueue:
     usage: Usage = field(default=Usage(), init=False)
     """Usage of the new verdicts. Stored verdicts cost nothing."""
     decided: int = field(default=0, init=False)
-    """Number of groups that the judge was asked about and gave a verdict on."""
+    """Number of groups for which the judge was asked and gave a verdict."""
     undecided: list[Unclassified] = field(default_factory=list, init=False)
-    """Reasons for missing verdicts, one for each group that the judge was asked about but gave no verdict on."""
+    """Reasons for missing verdicts, one for each group for which the judge was asked but gave no verdict."""
     _waiting: Iterator[FailureGroup] = field(init=False)
     _evals: dict[str, Eval] = field(init=False)
     _running: set[asyncio.Task[FailureVerdict]] = field(default_factory=set, init=False)
@@ -270,8 +270,8 @@ class JudgeQueue:
 
         Returns:
             Numbers of groups that this worker answered, by outcome. Groups that are judged again do not count a second
-            time. An error that affects all failures is stored in `error` and not raised,
-            because LangGraph loses the answers of the other workers if a node raises an error.
+            time. An error that affects all failures is stored in `error` and not raised, because LangGraph loses the
+            answers of the other workers if a node raises an error.
         """
         counts = Counts()
         while (group := await self._take()) is not None:
@@ -351,7 +351,7 @@ class JudgeQueue:
             self._findings[group.id] = first_finding.model_copy(update={"verdict": share_field_names(answer.verdict)})
 
     def _stop(self, error: Exception) -> None:
-        # Workers that are stopped can fail with further errors, so the first error counts.
+        # Workers that are stopped can fail with further errors, so the first error is kept.
         self.error = self.error or error
         for running in self._running:
             running.cancel()

@@ -122,7 +122,7 @@ class StreamedMessage:
         A count that the service omits keeps its last value.
         """
         self._message.update(delta)
-        # The first event also has a number of output tokens, but the answer is not written by then.
+        # The first event also has a number of output tokens, but the answer has not been written at that point.
         self.counted = self.counted or usage.get("output_tokens") is not None
         self._message["usage"].update({name: count for name, count in usage.items() if count is not None})
 
@@ -235,7 +235,7 @@ class AnthropicModel:
             "model": self._name,
             "max_tokens": request.max_tokens,
             "messages": [_message(message) for message in request.messages],
-            # At the top level, this marks the last block that can be cached, so that the next turn reads the
+            # At the top level, this parameter marks the last block that can be cached, so that the next turn reads the
             # conversation from the cache.
             "cache_control": {"type": "ephemeral"},
         }

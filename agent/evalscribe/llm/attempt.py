@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Exception)
-# A host that takes no connection is given up after seconds. The time limit of an answer is five minutes.
+# Give up on a host that accepts no connection within this time. The time limit for an answer is much longer.
 CONNECT_S = 10.0
 
 

@@ -1,4 +1,7 @@
-"""Send many requests in one Message Batch. If the process is killed, a later process finds the batch again."""
+"""Send many requests in one Message Batch. If the process is killed, a later process finds the batch again.
+
+An intent is a record of the requests of a batch, which is stored before the batch is sent.
+"""
 
 import asyncio
 import copy
@@ -44,7 +47,7 @@ class BatchPacing(Frozen):
     poll_s: float = 5.0
     longest_poll_s: float = 60.0
     settle_s: float = 30.0
-    """Number of seconds for which an interrupted submission of a batch can still reach the service."""
+    """Number of seconds within which an interrupted submission of a batch can still reach the service."""
     failures: int = 8
     """Maximum number of consecutive failed calls to the service."""
 
@@ -69,7 +72,7 @@ class BatchDelivery:
         """Submit a stored intent as a batch.
 
         The id of the batch is stored and returned. Call this method only once, in the process that claimed the intent.
-        If no response arrived but the batch might have been created, the batch is searched for before the next attempt.
+        If no response arrived but the batch might have been created, look for that batch before the next attempt.
         Raises `CallFailed` or `EvalscribeError` if the submission fails. The intent is then dropped, unless a batch for
         the intent might exist.
         """
@@ -77,8 +80,8 @@ class BatchDelivery:
             try:
                 batch_id: str | None = await self._api.create(params)
             except (SubmissionUncertain, TransientFailure) as error:
-                # The service can have created the batch before the connection broke. Sending the questions again would
-                # then be paid for twice.
+                # The service can have created the batch before the connection broke. If the questions were then sent
+                # again, they would be paid for twice.
                 await self._pause(error, failures)
                 batch_id = await self._find_batch(intent) if isinstance(error, SubmissionUncertain) else None
             except (CallFailed, EvalscribeError):
@@ -112,8 +115,8 @@ class BatchDelivery:
         Each chunk is stored before it is yielded. After a transient failure, the results are read again from the first
         result.
 
-        Raises `BatchGone` if the results have expired, and `NotFoundError` if the batch is missing before its results
-        can have expired.
+        Raises `BatchGone` if the results have expired, and `NotFoundError` if the batch is missing although its results
+        cannot have expired yet.
         """
         try:
             await self._ended(batch_id)
@@ -121,7 +124,7 @@ class BatchDelivery:
                 try:
                     # Results cannot be resumed in the middle, so each attempt starts with all keys.
                     missing = set(intent.keys)
-                    # `aclosing`, because a generator that is left early would keep its connection open until it is
+                    # Without `aclosing`, a generator that is left early would keep its connection open until it is
                     # garbage-collected.
                     async with aclosing(self._api.results(batch_id)) as results:
                         async for chunk in results:
@@ -273,7 +276,7 @@ class BatchModel:
         self._wave_bytes = 0
         self._quiet: asyncio.TimerHandle | None = None
         self._followed: set[str] = set()
-        """Keys of all questions in batches for which a task is already waiting."""
+        """Keys of the questions in those batches whose results a task is already waiting for."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
@@ -392,12 +395,12 @@ class BatchModel:
     async def _send(self, wave: Mapping[str, PendingQuestion]) -> None:
         """Store an intent for the questions, then send those that no other process has sent."""
         intent_id = secrets.token_hex(16)
-        # The claim is taken before the intent is stored, so that no other process takes the intent for one of a killed
-        # process.
+        # The claim is taken before the intent is stored. Otherwise, another process could mistake the intent for one
+        # that a killed process left behind.
         with self._intents.claim(intent_id):
             new_intent = BatchIntent(id=intent_id, keys=tuple(wave), created=datetime.now(UTC))
-            # Stored before anything is sent, so that the batch is found again if this process is killed. The stored
-            # intent has only those questions that no other process has sent.
+            # The intent is stored before anything is sent, so that the batch is found again if this process is killed.
+            # The stored intent has only those questions that no other process has sent.
             intent = self._intents.add(new_intent)
             params = {key: wave[key].params for key in intent.keys}
             for key in wave.keys() - params.keys():
@@ -420,7 +423,7 @@ class BatchModel:
         except BatchGone:
             pass
         finally:
-            # Before the questions are asked again, because `_pursue` skips keys that are followed.
+            # This must happen before the questions are asked again, because `_pursue` skips keys in `_followed`.
             self._followed.difference_update(intent.keys)
         for key in intent.keys:
             if key in self._questions:
@@ -434,7 +437,7 @@ class BatchModel:
 
 
 class BatchOrSingleModel:
-    """A `Model` that asks a question in a batch, and with the model `single` if the batch does not answer it."""
+    """A `Model` that asks a question in a batch, and asks the model `single` if the batch does not answer it."""
 
     def __init__(self, waves: Model, single: Model) -> None:
         self.id = waves.id

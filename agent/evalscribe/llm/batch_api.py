@@ -22,7 +22,7 @@ READ_S = 120.0
 PAGE = 100
 RESULTS_AT_ONCE = 100
 RESULTS_BYTES = 16_000_000
-"""Number of characters of results after which a chunk is complete. A single line of results can have 8 MiB."""
+"""A chunk of results is complete once it has this many characters. A single line of results can have 8 MiB."""
 MAX_LISTED = 10_000
 """Maximum number of batches that are read from a listing. Without this limit, a faulty server could repeat the same
 page forever."""
@@ -48,7 +48,7 @@ class BatchListing(Frozen):
 
 
 class BatchApi:
-    """Client of the Message Batches API. It has the same requests and replies as an `AnthropicModel`."""
+    """Client of the Message Batches API. It uses the same requests and replies as an `AnthropicModel`."""
 
     def __init__(self, adapter: AnthropicModel, price: Price | None) -> None:
         """Use the client of the adapter. `price` is the price of the model in a batch."""
@@ -70,8 +70,8 @@ class BatchApi:
             return _id(batch)
         except APIStatusError as error:
             failure = self._adapter.failure(error)
-            # A rejected request has created no batch. After 408 and 499, which report a broken transfer, it can have
-            # been created.
+            # A rejected request has created no batch. The exceptions are 408 and 499, which report a broken transfer:
+            # the batch can have been created.
             if 400 <= error.status_code < 500 and error.status_code not in (408, 499):
                 raise failure from None
             raise _uncertain_failure(failure) from None

@@ -157,8 +157,8 @@ class Budget:
         """
         self.consent.require(model)
         while not self._fits(worst, self._holds):
-            # A call that does not fit beside the usage so far will never fit, so it does not wait for the calls in
-            # progress.
+            # A call that does not fit into what the usage so far has left will never fit, so it does not wait for the
+            # calls in progress.
             if not self._fits(worst, _Holds()):
                 raise BudgetExceeded(f"{self._name()} has no room for another call; run again with a larger budget")
             await self._settled.wait()

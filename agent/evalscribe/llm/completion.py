@@ -1,4 +1,7 @@
-"""Build requests for the chat completions API, and parse its answers and streams. Describe how services differ."""
+"""Build requests for the chat completions API, and parse its answers and streams.
+
+A `Dialect` describes how the API of a service differs from that of other services.
+"""
 
 import json
 from collections.abc import Iterator

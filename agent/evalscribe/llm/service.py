@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from evalscribe.store.results import BatchStore
 
 
-# A single refusal only delays the refused call. Refusals in a row, without an answer in between, delay all calls.
+# A single refusal delays only the refused call. Several consecutive refusals, without an answer in between, delay all
+# calls.
 MAX_REFUSALS = 3
 log = logging.getLogger(__name__)
 
@@ -138,7 +139,7 @@ class RetryingModel:
             await asyncio.sleep(wait)
             await self._shared.over()
             return
-        # Only now does the error end the command: a single connection error can pass.
+        # The error ends the command only now, after the retries, because a single connection error can be temporary.
         if error.ends_all is not None:
             raise error.ends_all from None
         requested_wait = f", which asks to wait {error.after:.0f} s" if late and error.after else ""

@@ -84,8 +84,8 @@ class AnalysisAnswer(Frozen):
     estimate: Estimate | None = None
     """Estimated cost of asking a model.
 
-    In a plan, the estimate covers all failures without a stored verdict. Otherwise it covers the failures on which the
-    rules are uncertain.
+    In a plan, the estimate covers all failures without a stored verdict. Otherwise, it covers the failures about which
+    the rules are uncertain.
     """
     report: str | None = None
     """Name of the report, for the tool get_report.
@@ -129,7 +129,7 @@ class AnalysisTools:
         """Find out why evals of a run failed, and whose fault it was: the model's, the grader's, the task's, or the
         harness's.
 
-        Free by default: the rules judge, and no report is written. With a model in `judge` and no budget, it only
+        Free by default: the rules judge, and no report is written. With a model in `judge` and no budget, the tool only
         returns the estimated cost. With `budget_usd` as well, the model is asked; stored verdicts are not paid for
         again.
         """

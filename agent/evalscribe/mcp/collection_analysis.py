@@ -100,8 +100,8 @@ class JudgeTools:
         """Judge agent runs or failed evals by a rubric. Results follow the rubric's schema, with verified citations.
 
         Without `subjects`, the evals of the collection that `where` selects are judged. Rules can answer only some
-        rubrics (such as `failure`). With a model in `judge` and no budget, it only returns the estimated cost. Results
-        are stored in the SQL table `judge_results`.
+        rubrics (such as `failure`). With a model in `judge` and no budget, the tool only returns the estimated cost.
+        Results are stored in the SQL table `judge_results`.
         """
         request = judge_options(judge, budget_usd, max_tokens, self.server_workspace.settings())
         names = [self._subject(name) for name in subjects or ()]
@@ -362,11 +362,11 @@ class ExploreTools:
         budget_usd: tool.Budget = 0.0,
         max_tokens: tool.MaxTokens = None,
     ) -> ExploredCollection:
-        """Ask a question about a whole collection: observations in its evals, clustered, named and counted, with
+        """Ask a question about a whole collection. Observations in its evals are clustered, named and counted, with
         quotations.
 
         Free by default: rules group failures by cause. With a model in `judge` and `budget_usd`, the model reads every
-        eval, in batches, and answers the question. Without a budget, it only returns the estimated cost.
+        eval, in batches, and answers the question. Without a budget, the tool only returns the estimated cost.
         """
         request = judge_options(judge, budget_usd, max_tokens, self.server_workspace.settings())
         with self.server_workspace.collection_of(collection) as (_, chosen_collection):

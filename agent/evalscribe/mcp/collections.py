@@ -88,7 +88,9 @@ class ImportTools:
             Field(min_length=1, description="A file or folder inside the workspace, or `sample` for two small runs."),
         ],
         ctx: Context,
-        write: Annotated[bool, Field(description="Store it. Default: false, which only reads and counts.")] = False,
+        write: Annotated[
+            bool, Field(description="Store the runs. Default: false, which only reads and counts.")
+        ] = False,
         collection: Annotated[
             str | None,
             Field(description="Name of the collection, created if missing. Default: the file's name."),
@@ -98,21 +100,21 @@ class ImportTools:
             str | None, Field(description="The model (or provider/model), if the file does not say.")
         ] = None,
         experiment: Annotated[
-            str | None, Field(description=("Name of the experiment; only runs of one experiment are compared."))
+            str | None, Field(description=("Name of the experiment; only runs of the same experiment are compared."))
         ] = None,
         map: Annotated[
             dict[str, str] | None,
-            Field(description='Columns of a CSV or JSON table by field, such as {"input": "question"}.'),
+            Field(description='Maps fields to columns of a CSV or JSON table, such as {"input": "question"}.'),
         ] = None,
         threshold: Annotated[
             float | None, Field(description="Lowest score that passes, if the file does not say. Default: 1.")
         ] = None,
         tasks: Annotated[
             str | None,
-            Field(description="Tasks of a Harbor job, a folder: adds instructions, tests and solutions."),
+            Field(description="Folder with the tasks of a Harbor job; adds instructions, tests and solutions."),
         ] = None,
         reference_run: Annotated[
-            str | None, Field(description="Run of the reference answers: an eval that they fail is suspect.")
+            str | None, Field(description="A run of the reference answers. An eval that these answers fail is suspect.")
         ] = None,
     ) -> ImportResult:
         """Import a file or folder of runs, in any format of docs://formats, into a collection.
@@ -477,8 +479,8 @@ class QueryTools:
         return SqlSchema(tables=tables, rules=RULES, examples=EXAMPLES)
 
     def metadata_fields(self, collection: tool.Collection = None) -> MetadataFields:
-        """List the fields in metadata_json of this collection's evals, two levels deep: their names as written in a
-        query, types and counts.
+        """List the fields in metadata_json of this collection's evals, two levels deep. Each field has its name as
+        written in a query, its type and its count.
         """
         with self.server_workspace.collection_of(collection) as (workspace, chosen_collection):
             keys = metadata_keys(workspace.tables, chosen_collection.id, timeout_s=TIMEOUT_S)
@@ -510,8 +512,8 @@ class QueryTools:
     ) -> QueryAnswer:
         """Query a collection in SQL: one read-only SELECT, at most 20 seconds.
 
-        If cells are too long or rows too many, they are cut; `truncated` and `note` then say so. Errors name line and
-        column.
+        Cells that are too long are cut, and rows that do not fit are left out; `truncated` and `note` then say so.
+        Errors name line and column.
         """
         with self.server_workspace.collection_of(collection) as (workspace, chosen_collection):
             answer = run_query(workspace.tables, chosen_collection.id, sql, most_rows=max_rows, timeout_s=TIMEOUT_S)
@@ -561,6 +563,6 @@ def _note(cells: int, *, fewer: bool, truncated: bool) -> str | None:
         if cells
         else "",
         "Rows that did not fit into one answer were left out: select fewer columns, or page." if fewer else "",
-        "There are more rows: page with ORDER BY, LIMIT and OFFSET." if truncated else "",
+        "There are more rows: use ORDER BY, LIMIT and OFFSET to get them." if truncated else "",
     ]
     return " ".join(sentence for sentence in sentences if sentence) or None

@@ -81,9 +81,10 @@ class ServerWorkspace:
             yield workspace, choose_collection(workspace, name or self.collection)
 
     def run(self, name: str) -> str:
-        """Return the name unchanged. The name can be a file or folder inside the workspace, or not an existing path.
+        """Return the name unchanged, after checking that it is not a file or folder outside of the workspace.
 
-        Raises `UsageError` if the name is a file or folder outside of the workspace.
+        A name that is not an existing path, such as the id of a run, is accepted. Raises `UsageError` if the name is a
+        file or folder outside of the workspace.
         """
         return name if self._path(name) is None else self.inside(name)
 
@@ -106,6 +107,6 @@ class ServerWorkspace:
         """Return the name as a path; None if no file or folder has that path."""
         try:
             return Path(name) if name != SAMPLE and Path(name).exists() else None
-        # For example, the name is too long for a path.
+        # Raised, for example, if the name is too long for a path.
         except (OSError, ValueError):
             return None

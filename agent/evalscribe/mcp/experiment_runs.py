@@ -152,9 +152,10 @@ class ExperimentRunTools:
             bool, Field(description="Compare the items and scorers that both runs share, and list what is left out.")
         ] = False,
     ) -> ComparedExperimentRuns:
-        """Compare two finished runs over the same dataset version: regressed, improved, no detectable change,
-        inconclusive or not comparable (exact paired test), each scorer, and items that regressed, were fixed or are
-        flaky, with the outputs of both runs. get_experiment_run with `item` returns these trials in full.
+        """Compare two finished runs on the same dataset version. The verdict (exact paired test) is regressed,
+        improved, no detectable change, inconclusive or not comparable. Also returned are the change of each scorer,
+        and the items that regressed, were fixed or are flaky, with the outputs of both runs. get_experiment_run with
+        `item` returns these trials in full.
 
         Nothing is written.
         """
@@ -338,7 +339,7 @@ class RunTools:
         ctx: Context,
         start: tool.Start = False,
         name: Annotated[
-            str | None, Field(description="A label such as a commit or pr-1234; usable as the run's id.")
+            str | None, Field(description="A label such as a commit or pr-1234; can replace the run's id.")
         ] = None,
         deployment_id: Annotated[
             str | None, Field(description="The build to test, by id or name. Default: the experiment's own.")
@@ -362,8 +363,8 @@ class RunTools:
     ) -> RunStarted:
         """Run an experiment: every item of its dataset is run and scored, and the gate decides whether the run passes.
 
-        Without start=true, it only returns what would be run. The run continues in its own process. The run's id is
-        returned at once; get_experiment_run reads the run. A second call starts a second run.
+        Without start=true, the tool only returns what would be run. A started run continues in its own process. Its id
+        is returned at once; get_experiment_run reads the run. A second call starts a second run.
         """
         plan = partial(
             plan_run,
@@ -390,7 +391,7 @@ class RunTools:
     ) -> RunStarted:
         """Resume a run that failed, was cancelled or lost its worker.
 
-        Finished trials are not repeated. Without start=true, it only returns how many trials are left.
+        Finished trials are not repeated. Without start=true, the tool only returns how many trials are left.
         """
         request = _RunRequest(budget_usd=budget_usd, max_tokens=max_tokens, start=start, wait_seconds=wait_seconds)
         return await with_progress(ctx, lambda progress: _resume(self.server_workspace, run, request, progress))

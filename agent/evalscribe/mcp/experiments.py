@@ -270,9 +270,7 @@ class DeploymentTools:
     async def create_deployment(
         self,
         name: Annotated[str, Field(min_length=1, description="Name of the new build, such as a commit.")],
-        like: Annotated[
-            str, Field(min_length=1, description="The deployment with the same components, by id or name.")
-        ],
+        like: Annotated[str, Field(min_length=1, description="A deployment with the same components, by id or name.")],
         ctx: Context,
         write: Annotated[
             bool,
@@ -523,7 +521,7 @@ def _regression_answer(result: RegressionMade, name: str) -> RegressionDataset:
     elif result.experiment_id is None:
         message = f"Dataset {name} was created; give it a target with `evalscribe experiments create`."
     else:
-        message = f"Dataset and experiment {name} were created: run_experiment with `{name}` runs it."
+        message = f"Dataset and experiment {name} were created: run_experiment with `{name}` runs the experiment."
     return RegressionDataset(
         written=result.dataset_id is not None,
         message=message,

@@ -135,12 +135,14 @@ class ReportTools:
         across_models: Annotated[
             bool, Field(description="Evals that several models fail in the same way: evidence against the eval.")
         ] = False,
-        minimum: Annotated[int, Field(ge=2, description="With across_models: the minimum number of models.")] = 2,
+        minimum: Annotated[
+            int, Field(ge=2, description="With across_models: how many models must fail an eval in the same way.")
+        ] = 2,
         limit: tool.Limit = 50,
         offset: tool.Offset = 0,
     ) -> RecurringFailures:
-        """List the evals that fail repeatedly, from all reports: since when, with which labels and causes, which
-        actions were taken, and whether the fixes held.
+        """List the evals that fail repeatedly, from all reports. Each eval has the date since which it fails, its
+        labels and causes, the actions taken, and whether the fixes held.
         """
         with Workspace() as workspace:
             store = workspace.store.analyses if workspace.has_store else None

@@ -131,7 +131,7 @@ def _number(digits: str) -> int | float:
 def _standard_input() -> BinaryIO:
     """Return a copy of standard input, and redirect standard input itself to /dev/null.
 
-    Tools and their child processes can then not read the client's messages.
+    Tools and their child processes then cannot read the client's messages.
     """
     try:
         wire = os.dup(sys.stdin.fileno())

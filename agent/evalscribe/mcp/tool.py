@@ -30,9 +30,9 @@ Collection = Annotated[
     str | None,
     Field(description="A collection, by name or id. Default: the server's or configured one, else the only one."),
 ]
-Limit = Annotated[int, Field(ge=1, le=500, description="Maximum number to return.")]
-Offset = Annotated[int, Field(ge=0, description="Number to skip; `next_offset` of the last call.")]
-At = Annotated[int, Field(ge=0, description="Character to start at; `next_offset` of the last call.")]
+Limit = Annotated[int, Field(ge=1, le=500, description="Maximum number of entries to return.")]
+Offset = Annotated[int, Field(ge=0, description="Number of entries to skip; `next_offset` of the previous call.")]
+At = Annotated[int, Field(ge=0, description="Character to start at; `next_offset` of the previous call.")]
 Characters = Annotated[int, Field(ge=500, le=50_000, description="Maximum number of characters.")]
 Run = Annotated[
     str,
@@ -60,7 +60,8 @@ Budget = Annotated[
     Field(
         ge=0,
         description="US dollars that this call may spend, at most the workspace's own budget. "
-        "0 (the default) asks no model: rules judge, or with a model in `judge` only the estimate is returned.",
+        "With 0 (the default), no model is asked: the rules judge or, if `judge` names a model, only the estimate is "
+        "returned.",
     ),
 ]
 MaxTokens = Annotated[
@@ -84,7 +85,7 @@ RunBudget = Annotated[
     Field(
         ge=0,
         description="US dollars that the whole run may spend, at most the workspace's own budget. "
-        "0 (the default) calls no model: an experiment that needs one is not started.",
+        "With 0 (the default), no model is called: an experiment that needs one is not started.",
     ),
 ]
 WaitSeconds = Annotated[

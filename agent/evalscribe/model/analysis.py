@@ -140,7 +140,7 @@ class FindingSummary(Frozen):
     replay: ReplayOutcome | None = None
     """Result of replaying the failure; null if the failure was not replayed."""
     contradicted: JudgeOpinion | None = None
-    """The judge's verdict that a proof from replays has replaced; null if no proof replaced the verdict."""
+    """The judge's verdict, if a proof from replays replaced it; otherwise null."""
     judge: JudgeOpinion | None = None
     """The label that the judge gave; null in reports written by people."""
     error: str | None = None
@@ -167,7 +167,7 @@ class FindingSummary(Frozen):
     """Whether all known trials of this task failed, no matter which model ran them. It is true only if several trials
     are known. Findings with the value true come first."""
     message: int | None = None
-    """Number, from 1, of the message in which the agent run went wrong. It is null if the message is unknown, or if the
+    """1-based number of the message in which the agent run went wrong. It is null if the message is unknown, or if the
     eval is not an agent run."""
     first_mistake: int | None = None
     """Number of the message that contains the agent run's first mistake. It is null if this message is unknown or does

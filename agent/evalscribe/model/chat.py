@@ -130,7 +130,7 @@ class TransientFailure(CallFailed):
     """Raised if a call failed for a reason that might be temporary. The call is then retried.
 
     `after` is the number of seconds to wait before the retry, if the service gives such a number. `limited` is true if
-    a rate limit was reached. If `ends_all` is given, `ends_all` is raised after the last retry.
+    a rate limit was reached. If `ends_all` is given, it is raised once all retries have failed.
     """
 
     def __init__(

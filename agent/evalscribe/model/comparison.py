@@ -81,7 +81,7 @@ class EvalPair(Frozen):
 
     @property
     def cause_changed(self) -> bool:
-        """Whether both sides fail for different causes."""
+        """Whether the failures on the two sides have different causes. False if a cause is unknown."""
         base, candidate = self.causes
         return None not in (base, candidate) and base != candidate
 
@@ -257,8 +257,8 @@ class MatrixColumn(Frozen):
     always: int
     sometimes: int
     never: int
-    """Number of evals of which no trial passed. `always` counts the evals of which all trials passed, and `sometimes`
-    the evals of which some trials passed."""
+    """Number of evals without a passed trial. `always` counts the evals whose trials all passed, and `sometimes` the
+    evals of which some, but not all, trials passed."""
 
 
 class Matrix(Frozen):
@@ -389,8 +389,8 @@ class RunComparison(Frozen):
     """Probability that a base trial and a candidate trial of the same item have different outcomes. It is only known if
     both runs have the same build; otherwise it is None."""
     mismatches: tuple[str, ...] = ()
-    """Reasons why the runs cannot be compared. If `--allow-mismatch` is given, the runs are compared without the parts
-    that these reasons name."""
+    """Differences between the items or scorers of the two runs. If there are any, the runs are compared only if
+    `--allow-mismatch` is given, and only on the items and scorers that they share."""
     notes: tuple[str, ...] = ()
     """Limitations of the comparison, one sentence each."""
 

@@ -21,7 +21,7 @@ class Item(Frozen):
     """The output that scorers expect. If it is None, scorers that need an expected output report an error."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     events: tuple[dict[str, JsonValue], ...] = ()
-    """A recorded trace as messages of a transcript. The trace is only stored and displayed; runs and scorers ignore it.
+    """A recorded trace in the form of transcript messages. It is only stored and displayed; runs and scorers ignore it.
     """
     split: str | None = None
     """Name of the split to which the item belongs: `train`, `dev`, `test` or any other word."""

@@ -26,8 +26,8 @@ class FailureFingerprint(Frozen):
     passed: tuple[str, ...] = ()
     """Steps that passed, if the source names them."""
     signature: str | None = None
-    """Error signature; None if the log ends before the reason for the failure. A failure without an error signature
-    matches no other failure."""
+    """Error signature; None if the log ends without stating the reason for the failure. A failure without an error
+    signature matches no other failure."""
     checks: str | None = None
     """Content id of the names of the failed tests, if the runner names them."""
     hidden: bool = False
@@ -191,7 +191,7 @@ class LocatedError(Frozen):
     test: str | None = None
     """Name of the test that reported the error, if any."""
     exact: bool = False
-    """Whether this error counts as the same as another error only if both are equal in every character. True if the
+    """Whether this error matches another error only if the two are identical, character by character. True if the
     error is a grader's description of an agent's work."""
 
 
@@ -259,7 +259,7 @@ class Diagnosis(Frozen):
 
     @property
     def located(self) -> LocatedError | None:
-        """The most important error of the failed step; None if the log ends before the reason for the failure."""
+        """The most important error of the failed step; None if the log does not state the reason for the failure."""
         return self.errors[0] if self.errors else None
 
 

@@ -271,8 +271,8 @@ class ExperimentRun(Frozen):
     archived: bool = False
     """Whether the evals of the archived run match the current scores."""
     revision: int = 0
-    """A number that increases whenever an ended run is resumed or scored again. A change shows that the results might
-    be different."""
+    """A number that increases whenever a run that has ended is resumed or scored again. A higher number means that the
+    results might have changed."""
 
     @property
     def tries(self) -> int:

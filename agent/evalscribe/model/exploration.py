@@ -79,7 +79,7 @@ class Cluster(Frozen):
     parts: tuple[str, ...] = ()
     """Names of the clusters that were merged into this cluster."""
     passages: tuple[Passage, ...] = ()
-    """Example quotations. The first quotations are from different agent runs."""
+    """Example quotations: first one from each agent run, then further ones."""
     shares: tuple[ClusterShare, ...] = ()
     """The models, tasks and trials in which the cluster is most frequent."""
 

@@ -107,7 +107,7 @@ class CrossModelFailures(Frozen):
 
     @property
     def most_fail(self) -> bool:
-        """Whether at least half of the models fail in the same way, and at least `MIN_MODELS` models do."""
+        """Whether at least `MIN_MODELS` models fail in the same way, and these are at least half of all models."""
         return self.failing >= MIN_MODELS and 2 * self.failing >= self.models
 
     @property
@@ -154,8 +154,8 @@ class Failure(Frozen):
 
 
 NoVerdictCause = FailureCause | Literal["evidence"]
-"""Kind of reason why there is no verdict. `evidence`: the evidence is unreadable, so no judge was called. `answer`: the
-judge's answer is not a verdict."""
+"""Kind of problem that prevented a verdict. `evidence`: the evidence is unreadable, so no judge was called. `answer`:
+the judge's answer is not a verdict."""
 
 
 class Unclassified(Frozen):
@@ -164,7 +164,7 @@ class Unclassified(Frozen):
     reason: str
     judge: str
     final: bool = False
-    """Whether it is useless to judge the failure again, because the model refused or the evidence is unreadable."""
+    """Whether it is pointless to judge the failure again, because the model refused or the evidence is unreadable."""
     cause: NoVerdictCause = "answer"
     usage: Usage = Usage()
 
@@ -195,7 +195,7 @@ class Verdict(Frozen):
     would_pass: bool = False
     """Whether the eval would pass with the change in `fix` alone, according to the judge."""
     message: int | None = None
-    """Number, from 1, of the message in which the agent run went wrong because of the cause that the verdict names. It
+    """1-based number of the message in which the agent run went wrong because of the cause that the verdict names. It
     is None if the message is unknown, or if the eval is not an agent run."""
     first_mistake: int | None = None
     """Number of the message that contains the agent run's first mistake. It is None if this message is unknown or does
@@ -213,7 +213,8 @@ class Verdict(Frozen):
     usage: Usage = Usage()
     """Model usage of the judge, or of all stages if the judge is a cascade."""
     before: Usage = Usage()
-    """The part of `usage` that belongs to all stages except the last stage that was called."""
+    """The part of `usage` that belongs to the stages before the last stage that was called. If the last stage gave no
+    verdict, this is all of `usage`."""
 
     def doubted(self, reason: str) -> "Verdict":
         """Return a copy of the verdict that is marked as uncertain, with `reason` appended to its reasoning."""
@@ -270,7 +271,7 @@ def label_and_confidence(label: str, confidence: float, judge: str) -> str:
 
 ReplayedAnswer = Literal["reference", "output"]
 CORRECTED = "the corrected expectation"
-"""Name of one change to a grader: the eval authors' correction of the expected result replaces that result. If an
+"""Name of one change to a grader: the expected result is replaced by the eval authors' correction of it. If an
 output passes with the correction, the model was not at fault."""
 REPLAY_JUDGE = "replay@1"
 """Judge id of verdicts that replays proved. Increase the number by hand if the meaning of replays changes."""
@@ -481,7 +482,7 @@ class Finding(Frozen):
     proof: Proof | None = None
     """Result of replaying the failure; None if the failure was not replayed."""
     contradicted: Verdict | None = None
-    """The judge's verdict that a proof from replays has replaced; None if no proof replaced the verdict."""
+    """The judge's verdict, if a proof from replays replaced it; otherwise None."""
     joined: tuple["Finding", ...] = ()
     """Findings on single trials that this finding combines. They have the same label and cause. The other fields of
     this finding come from the first trial."""
@@ -575,7 +576,7 @@ class Pattern(Frozen):
 
 
 class Recommendation(Frozen):
-    """One recommendation: a proposed change. Each recommendation is in one of four groups."""
+    """A proposed change, or a note that proposes no change. Each recommendation is in one of four groups."""
 
     id: str | None = None
     """Id of the recommendation, such as `R1`. All revisions of a report use the same id for the same cause. The id
@@ -602,8 +603,8 @@ class FollowUp(Frozen):
 
 
 class NetImpact(Frozen):
-    """Pass rate of a run, computed in three ways: for the run as it is, without the failures that say nothing about the
-    model, and as if all recommended changes were made."""
+    """Pass rate of a run, computed in three ways: for the run as it is; without the failures that say nothing about the
+    model; and as if all recommended changes had been made."""
 
     passed: int
     total: int

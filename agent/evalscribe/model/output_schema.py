@@ -338,7 +338,7 @@ def validate_answer(output: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def cited_strings(output: object, schema: dict[str, Any], path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yield the path and the text of each string in an answer, if the schema asks for citations in this string."""
+    """Yield the path and the text of each string in an answer for which the schema asks for citations."""
     if isinstance(output, str) and schema.get("citations"):
         yield path, output
     for part, inner in _inner(output, schema):

@@ -23,7 +23,7 @@ SCORES_LOG = "scores.log"
 reason for it."""
 
 FILTERS_LOG = "filters"
-"""Path of the document that lists the text that each filter extracted from an answer, with the score of this text. A
+"""Path of the document that lists, for each filter, the text extracted from an answer and the score of this text. A
 line looks like `strict (acc 0) extracted: B`."""
 CHOICES_LOG = "choices"
 """Path of the document that lists the choices of a question, each with its likelihood or letter. A line looks like `A
@@ -92,7 +92,7 @@ class TableReading(Frozen):
     """How the columns of a table of results are interpreted."""
 
     columns: dict[str, str]
-    """The name of the column from which each field is read, such as `{"input": "question"}`."""
+    """For each field, the name of the column from which it is read, such as `{"input": "question"}`."""
     unused: tuple[str, ...] = ()
     """Columns from which no field is read. Their values become metadata."""
     likely: dict[str, str] = Field(default_factory=dict)

@@ -68,7 +68,7 @@ def failed_parts(steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def prints_the_same(output: str, expected: str) -> bool:
-    """Return whether two outputs of a verifier are equal, apart from timings and white space.
+    """Return whether two outputs of a verifier are equal, apart from timings and whitespace.
 
     If `output` is empty, it counts as different from any `expected`, even from an empty one.
     """

@@ -37,7 +37,7 @@ from evalscribe.model.run import RunStatus
 WHY_LIMIT = 90
 ERROR_LIMIT = 240
 SNIPPET_LINES = 12
-"""Maximum number of lines of all snippets in one entry of the report."""
+"""Maximum total number of lines of the snippets in one entry of the report."""
 SNIPPET_WIDTH = 200
 MODELS_NAMED = 8
 """Maximum number of other models that a finding names."""
@@ -184,7 +184,7 @@ class ReportEntry(Frozen):
     trials: TrialCount | None = Field(default=None, exclude_if=lambda trials: trials is None)
     """Number of passed and failed trials of the task; None if the task has a single trial."""
     message: int | None = Field(default=None, exclude_if=lambda number: number is None)
-    """Number, from 1, of the message in which the agent run went wrong; None if the message is unknown."""
+    """1-based number of the message in which the agent run went wrong; None if the message is unknown."""
     first_mistake: int | None = Field(default=None, exclude_if=lambda number: number is None)
     """Number of the message that contains the agent run's first mistake. It is None if this message is unknown or does
     not come before `message`."""
@@ -357,7 +357,7 @@ class ReplaySummary(Frozen):
     document: str = ""
     """Document name that citations use for the log of the first replay."""
     first: int = 1
-    """Number, in the whole log, of the first line of `log`."""
+    """Line number, in the whole log, of the first line of `log`."""
     log: str = ""
     """The end of the grader's output in the first replay."""
 
@@ -523,7 +523,7 @@ class Report(Frozen):
     patterns: tuple[Pattern, ...] = ()
     """Patterns in the findings. The evals of each pattern are in the order of the entries."""
     resolved: tuple[prose.EvalPath, ...] = ()
-    """Evals that failed in the newest earlier report and are not among the failures of this run."""
+    """Evals that failed in the most recent earlier report and are not among the failures of this run."""
     follow_ups: tuple[FollowUp, ...] = ()
     """Actions that people took because of earlier reports on any model, and whether the fixes worked in this run."""
     proofs: tuple[ProofSummary, ...] = ()

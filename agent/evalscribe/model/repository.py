@@ -11,7 +11,7 @@ from evalscribe.ids import Frozen, content_id
 MAX_REPORT_BYTES = 16 * 1024 * 1024
 """Maximum size of a report's page, in bytes. Larger files are not read."""
 MAX_DATA_BYTES = 128 * 1024 * 1024
-"""Maximum size of a page's data file, in bytes. The data file of a report with 10,000 failures has 17 MB."""
+"""Maximum size of a page's data file, in bytes. The data file of a report with 10,000 failures is 17 MB."""
 # At most 40 lines are searched, so that a long page without a kind costs little.
 _FRONT = re.compile(r"\ufeff?---\r?\n(?:(?!---\r?\n).*\n){0,40}?kind:[ \t]*[\"']?evalscribe-([a-z]+/?)")
 
@@ -166,7 +166,7 @@ class Edit(Frozen):
 
 
 class Proposal(Frozen):
-    """The edits that a model proposes. Of the repository's text, they contain only the parts that they replace."""
+    """The edits that a model proposes. The only repository text in them is the text that they replace."""
 
     edits: tuple[Edit, ...]
     summary: str

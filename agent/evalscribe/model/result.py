@@ -120,7 +120,7 @@ class Prompt(
 ):
     """A prompt made of texts and references, such as `Prompt(["Why did this fail?", AgentRunRef(id=…)])`.
 
-    Texts that contain only white space are dropped. Raises `UsageError` if the prompt is empty or invalid.
+    Texts that contain only whitespace are dropped. Raises `UsageError` if the prompt is empty or invalid.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -221,7 +221,7 @@ class CitationTarget(Frozen):
     text."""
     end_idx: int | None = None
     first: int | None = None
-    """Number, from 1, of the first quoted line if the item is a document; otherwise None."""
+    """1-based number of the first quoted line if the item is a document; otherwise None."""
     last: int | None = None
 
 
@@ -267,7 +267,7 @@ class JudgeResult(Frozen):
     """The result of one judge for one subject."""
 
     id: str
-    """Content id of the question and all answers to it. If the question is asked again, the result has another id."""
+    """Content id of the question and all answers to it. If the question is asked again, the new result has a new id."""
     agent_run_id: str
     """Id of the judged subject: the id of an agent run, or `<run id>/<eval path>` for a failed eval."""
     rubric_id: str
@@ -291,7 +291,7 @@ class JudgeResult(Frozen):
 
     @property
     def failure_cause(self) -> NoVerdictCause:
-        """The kind of reason why there is no result. It is `evidence` if no model was called."""
+        """The kind of problem that prevented a result. It is `evidence` if no model was called."""
         cause: NoVerdictCause = (self.result_metadata or {}).get("cause", "evidence")
         return cause
 

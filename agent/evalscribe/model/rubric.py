@@ -197,7 +197,7 @@ class ModelOption(ValidatedModel):
     """The model that judges."""
 
     provider: Annotated[str, AfterValidator(_checked_provider), WithJsonSchema({"enum": list(MODEL_OPTION_PROVIDERS)})]
-    """`anthropic`, `openai`, `openrouter`, `google`."""
+    """Name of the provider: `anthropic`, `openai`, `openrouter` or `google`."""
     model_name: NonEmptyText
     reasoning_effort: Effort | None = None
 
@@ -258,15 +258,16 @@ class Rubric(ValidatedModel):
     judge_model: Annotated[ModelOption, BeforeValidator(_model_option, json_schema_input_type=ModelOption | str)] = (
         DEFAULT_MODEL
     )
-    """A `ModelOption`, or its id: `provider/name`."""
+    """The model that judges: a `ModelOption`, or a model id of the form `provider/name`."""
     output_parsing_mode: OutputParsingMode = OutputParsingMode.XML_KEY
     response_xml_key: Annotated[str, AfterValidator(_tag_name)] = "response"
-    """Name of the tag around the answer, in mode `xml_key`."""
+    """Name of the tag around the answer. Used only if `output_parsing_mode` is `xml_key`."""
     prompt_templates: Annotated[
         tuple[PromptTemplateMessage, ...],
         BeforeValidator(_messages, json_schema_input_type=list[PromptTemplateMessage]),
     ] = Field(default_factory=_prompt_for)
-    """Default: one message that asks for an answer that fits `output_parsing_mode` and `response_xml_key`."""
+    """Messages of the judge's prompt. Default: one message that asks for an answer in the form that
+    `output_parsing_mode` and `response_xml_key` require."""
     n_rollouts_per_input: Annotated[int, Field(ge=1, le=MAX_ROLLOUTS)] = 1
     judge_variant: JudgeVariant = JudgeVariant.MAJORITY
     min_citations: Annotated[int, Field(ge=0)] = 0

@@ -28,7 +28,7 @@ class Step(Frozen):
     name: str
     status: StepStatus
     error: str | None = None
-    """The reason that the source gives for the failure. Often only a generic message, such as `deploy failed`."""
+    """The reason that the source gives for the failure. It is often just a generic message, such as `deploy failed`."""
 
 
 class Eval(Frozen):

@@ -65,7 +65,7 @@ class Binding(Frozen):
 
 
 class Scorer(Frozen):
-    """The newest version of a scorer that a user created under a name."""
+    """The newest version of a named scorer that a user created."""
 
     id: str
     """Id of the scorer, in the form `scorer-…`."""

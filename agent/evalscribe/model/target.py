@@ -23,7 +23,7 @@ class Component(Frozen):
     type: ComponentType = "agent"
     kind: ComponentKind
     address: str
-    """Address of the component: `package.module:function`, a URL, or a command line. A command line is split like in a
+    """Address of the component: `package.module:function`, a URL, or a command line. A command line is split as in a
     shell, but it runs without a shell."""
     headers: dict[str, str] = Field(default_factory=dict)
     """Headers of HTTP requests: for each header name, the name of the environment variable that contains the value.
@@ -111,7 +111,7 @@ def prompt_variables(template: str) -> tuple[str, ...]:
     unknown = [name for name in variables if not _INPUT.fullmatch(name)]
     if unknown:
         raise UnknownVariable(
-            f"{{{{{unknown[0][:60]}}}}} is not a variable: there is {{{{input}}}} and {{{{input.NAME}}}}"
+            f"{{{{{unknown[0][:60]}}}}} is not a variable; variables: {{{{input}}}} and {{{{input.NAME}}}}"
         )
     return variables
 
@@ -155,7 +155,7 @@ class TargetPrompt(Frozen):
 
 
 def fill_template(template: str, value: JsonValue) -> str:
-    """Replace variables such as `{{input}}` and `{{input.a.b}}` by their values.
+    """Replace variables such as `{{input}}` and `{{input.a.b}}` with their values.
 
     A text is inserted unchanged, and any other value as JSON. Variables inside inserted values are not replaced. Raises
     `UnknownVariable` if the input does not have a variable.

@@ -67,12 +67,12 @@ def compare_calls(expected: Sequence[Action], actual: Sequence[Action]) -> tuple
 
     Differences in expected calls come before unexpected calls. Each actual call is paired with at most one expected
     call. Calls with the fewest differing arguments are paired first. For each tool, expected calls that were made with
-    other arguments come before expected calls that were never made. Differences in calls that change nothing are
+    different arguments come before expected calls that were never made. Differences in calls that change nothing are
     omitted if other calls differ.
     """
     free = {index: call for index, call in enumerate(actual) if not call.failed}
-    # Pair the best matches over all expected calls first. In order, an expected call could take the call that answers a
-    # later expected call exactly, which would then be reported as never made.
+    # Pair the best matches over all expected calls first. If calls were paired in order, an expected call could take
+    # an actual call that exactly matches a later expected call, which would then be reported as never made.
     candidates = sorted(
         (len(list(_differing_arguments(call, action))), number, -index)
         for number, action in enumerate(expected)
@@ -130,8 +130,9 @@ def innermost_mismatch(name: str, actual: Mapping[str, JsonValue], expected: Map
 def name_call(action: Action, other_calls: Sequence[Action] = ()) -> str:
     """Describe a call by its tool and by an argument that distinguishes it from other calls.
 
-    The argument is the first one that no successful call of the tool in `other_calls` has with the same value.
-    Arguments with plain values come before lists and objects.
+    The argument is the first one that every successful call of the tool in `other_calls` lacks or has with a different
+    value. Arguments with plain values come before lists and objects. If no argument distinguishes the call, the first
+    ones are used.
     """
     other_arguments = [call.arguments for call in other_calls if call.tool == action.tool and not call.failed]
     ordered = sorted(action.arguments.items(), key=lambda item: isinstance(item[1], dict | list))

@@ -29,7 +29,7 @@ def normalise_role(message: Any) -> Any:
         return message
     role = message.get("role")
     if role == "developer":
-        # `spoken by` is no field of a message, so it is moved into `metadata` and keeps the original role.
+        # `spoken by` is not a field of a message, so it is moved into `metadata` and keeps the original role.
         return {**message, "role": "system", "spoken by": role}
     if role not in ROLES:
         problem = f"unknown role {json.dumps(role, default=str)[:60]}" if "role" in message else "no role"
@@ -527,7 +527,7 @@ def _name(name: str) -> str:
 
 
 def _members(line: str) -> Iterator[str]:
-    """Split a long JSON value into lines with one member each. Nothing is lost except white space at line ends."""
+    """Split a long JSON value into lines with one member each. Nothing is lost except whitespace at line ends."""
     if len(line) <= MAX_LINE or line[:1] not in "[{":
         yield line
         return

@@ -15,13 +15,13 @@ from jinja2.visitor import NodeTransformer
 from pydantic import BaseModel
 
 MAX_CHARACTERS = 64 * 1024 * 1024
-"""Maximum characters that can be produced while a template is rendered. Intermediate values are counted, too."""
+"""Maximum number of characters that rendering a template can produce, including intermediate values."""
 ITEM_SIZE = 64
 """Number of characters that are counted for each number and each list item."""
 MAX_STEPS = 200_000
 """Maximum number of loop iterations, macro calls and included templates while a template is rendered."""
 MAX_BITS = 4096
-"""Maximum bits of an integer that arithmetic can produce."""
+"""Maximum size, in bits, of an integer that arithmetic in a template can produce."""
 MAX_WIDTH = 1000
 """Maximum value of a width, an indent or a precision in a filter's arguments."""
 LOOP = frozenset(("index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem"))

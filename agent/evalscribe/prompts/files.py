@@ -75,7 +75,7 @@ def _yaml_error(error: yaml.YAMLError, where: str) -> RubricError:
 
 
 def _lines(root: yaml.Node, where: str) -> Iterator[tuple[str, int]]:
-    """Yield path and line of every value. The number of values is limited, because aliases can multiply values."""
+    """Yield the path and line of every value. The number of values is limited, because aliases can multiply values."""
     waiting: list[tuple[str, yaml.Node, int]] = [("", root, 0)]
     count = 0
     while waiting:
@@ -133,7 +133,7 @@ _Dumper.add_representer(list, _list)
 
 
 MAX_TEXT_BYTES = 256 * 1024
-"""Maximum bytes of a text file."""
+"""Maximum size of a text file, in bytes."""
 
 
 def read_text(path: Path) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 MAX_TEMPLATE_BYTES = 1024 * 1024
-"""Maximum bytes of a template."""
+"""Maximum size of a template, in bytes."""
 TEMPLATE_SUFFIXES = (".j2", ".yaml")
 """Suffixes of templates and rubrics. Other files in the prompt folders are ignored."""
 
@@ -135,7 +135,7 @@ def _file(folder: Path, name: str) -> Path | None:
     if path is None or not path.is_relative_to(folder.resolve()):
         return None
     try:
-        # A pipe is no file. Reading it would block.
+        # A pipe is not a regular file, and reading it would block.
         return path if path.is_file() else None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error

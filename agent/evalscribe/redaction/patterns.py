@@ -206,7 +206,7 @@ def _bits(value: str) -> float:
 
 
 _GAP = r"(?:\s|\\[nrt])"
-"""Matches white space, or an escape sequence for white space in a JSON string."""
+"""Matches whitespace, or an escape sequence for whitespace in a JSON string."""
 # The delimiters of ssh.com's format have four dashes and a space. In a block without an END line, such as one at the
 # end of a cut log, the key consists of headers and base64; prose after it stays.
 _BLOCK = re.compile(
@@ -280,7 +280,7 @@ def redact_block(scanned: ScannedText) -> str:
 
 
 def _block(match: re.Match[str]) -> str:
-    """Replace a private key by one redaction mark.
+    """Replace a private key with one redaction mark.
 
     If code concatenates the key from string literals, each literal is replaced.
     """
@@ -386,8 +386,8 @@ def redact_user_option(scanned: ScannedText) -> str:
 
 
 def _secret_replacer(kind: str, secret: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:
-    """Return a function that replaces the second group of a match by a redaction mark if `secret` returns True for this
-    group."""
+    """Return a function that replaces the second group of a match with a redaction mark if `secret` returns True for
+    this group."""
 
     def replaced(match: re.Match[str]) -> str:
         if match[2].startswith("[redacted:") or not secret(match[2]):

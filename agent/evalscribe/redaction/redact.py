@@ -44,7 +44,7 @@ NO_HINTS = Hints()
 
 
 def redact(text: str, hints: Hints | None = None) -> str:
-    """Replace every secret by `[redacted:<kind>]`. The number of lines does not change. Redaction takes linear time.
+    """Replace every secret with `[redacted:<kind>]`. The number of lines does not change. Redaction takes linear time.
 
     `hints` are the hints of a larger text that contains this text. None if no larger text was scanned.
     """

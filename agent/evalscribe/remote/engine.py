@@ -192,7 +192,7 @@ def _sendable(error: Exception) -> Exception:
 
 
 CLOSING_S = 3.0
-"""Maximum seconds to wait while a worker closes its resources."""
+"""Maximum time, in seconds, to wait while a worker closes its resources."""
 MAX_REASON = 200
 VERSION_HINT = "Every machine of the cluster needs this version of evalscribe and of Python."
 
@@ -242,7 +242,7 @@ class RayPool(Generic[T, R]):
         Dead workers are removed. If every worker is busy and their number is below the concurrency and the number
         of processors, another worker is started. Raises `UnavailableError` if the cluster cannot be joined.
         """
-        # Pieces that start at the same time must not each start a worker for one free place.
+        # Pieces that start at the same time must not each start a worker if there is room for only one.
         async with self._starting:
             self._workers = [worker for worker in self._workers if not worker.dead]
             worker_count = min(self._concurrency, await self._ready())
@@ -258,8 +258,8 @@ class RayWorker:
     def __init__(self, factory: WorkerFactory[Any, Any], question_handler: QuestionHandler) -> None:
         import ray
 
-        # A process that Ray restarted would have no worker, because `open` is called once. A new one replaces a dead
-        # one.
+        # A process that Ray restarted would have no worker, because `open` is called only once. A dead process is
+        # therefore replaced, not restarted.
         actor = ray.remote(WorkerHost).options(scheduling_strategy="SPREAD", max_restarts=0)
         self._actor = actor.remote()
         self.dead = False
@@ -338,7 +338,7 @@ class RayWorker:
         try:
             return await reference
         except RayTaskError as error:
-            # This class is a subclass of `RayError`, but it means that the call failed and the worker lives.
+            # This class is a subclass of `RayError`, but it means that the call failed while the worker is still alive.
             raise RuntimeError(str(error.cause or error)) from None
         except RayError as error:
             self.dead = True
@@ -471,7 +471,7 @@ def join_cluster(address: str | None) -> bool:
 def _end_failed_start(folder: Path, children: frozenset[psutil.Process]) -> None:
     """Kill the processes of a cluster that could not be started completely.
 
-    `ray.shutdown` knows only clusters that were started completely.
+    `ray.shutdown` ends only clusters that were started completely.
 
     Args:
         folder: The folder in which Ray is installed.
@@ -479,7 +479,7 @@ def _end_failed_start(folder: Path, children: frozenset[psutil.Process]) -> None
     """
     for process in frozenset(psutil.Process().children()) - children:
         with suppress(psutil.Error):
-            # This process can have started other programs in the meantime.
+            # This process might have started other programs in the meantime.
             if any(str(folder) in word for word in process.cmdline()):
                 process.kill()
 

@@ -75,7 +75,7 @@ def failure_signature(evidence: Evidence) -> FailureSignature:
 
 def log_signature(stored: Evidence, log: str) -> FailureSignature:
     """Return the features of a failed replay, read from the log of the replay's grader."""
-    # The recorded reason belongs to the run. It would be located as an error of the replay.
+    # The recorded reason belongs to the run. If it were kept, it would be located as an error of the replay.
     eval = stored.eval.model_copy(update={"reason": None})
     stored_log = first_log(stored)
     other_documents = (document for document in stored.documents if document.role not in ("log", "transcript"))
@@ -97,7 +97,7 @@ def fails_the_same(stored: FailureSignature, replayed: FailureSignature) -> bool
     if not stored.errors and not stored.tests:
         return False
     lines = [normalise_error(strip_prefixes(line)) for line in replayed.printed.splitlines()]
-    # A run can have recorded an error apart from its log, so the error is also looked for in the lines of the replay.
+    # A run might have recorded an error apart from its log, so the error is also looked for in the lines of the replay.
     errors = (error for error in stored.errors if error not in replayed.errors)
     return stored.tests <= replayed.tests and all(error.partition(": ")[2] in lines for error in errors)
 
@@ -206,7 +206,7 @@ class _Replays:
     def conclusion(self) -> Conclusion:
         return (
             self._conclude_from_correction()
-            # Before the output, which proves nothing if the reference answer fails as well.
+            # The reference answer comes first: if it also fails, a failure of the output proves nothing.
             or self._conclude_from_reference()
             or self._conclude_from_output()
             or self._conclude_without_replays()
@@ -410,7 +410,7 @@ class _Replays:
         error = proof.replays[index].error
         lines = document.text.rstrip().split("\n")
         matches = [n for n, line in enumerate(lines, 1) if error and error[:COMPARED] in line]
-        # A runner can print the name of the test, with which the error begins, on another line than the message.
+        # A runner can print the test's name, with which the error begins, and the message on different lines.
         if error and not matches and (message := error.partition(": ")[2][:COMPARED]):
             matches = [n for n, line in enumerate(lines, 1) if message in line]
         line_number = matches[-1] if matches else len(lines)

@@ -17,7 +17,7 @@ from evalscribe.text import one_line, visible
 PLAIN_IMAGES = frozenset(("buildpack-deps", "debian", "python", "ubuntu"))
 """Names of base images that contain little more than the system on which evalscribe runs.
 
-Tasks with another base image are not replayed, because an answer might need the contents of that image.
+Tasks with any other base image are not replayed, because an answer might need the contents of that image.
 """
 WITHOUT_EFFECT = frozenset(("LABEL", "MAINTAINER", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "CMD"))
 """Dockerfile instructions that do not affect the commands that Harbor starts in a container."""
@@ -82,10 +82,10 @@ def _instructions(context: Path) -> Iterator[tuple[str, str]]:
         text = file.read(MAX_LENGTH + 1).decode("utf-8", "replace").replace("\r\n", "\n")
     if len(text) > MAX_LENGTH:
         raise _needs("is too long")
-    # This directive replaces the backslash as the character that continues lines.
+    # This directive changes the line-continuation character, which is a backslash by default.
     if "\0" in text or re.match(r"\s*#\s*escape\s*=", text, re.IGNORECASE):
         raise _needs("cannot be read")
-    # The files that it names would be missing in the image.
+    # Files that a .dockerignore names would be missing from the image.
     if any(context.glob("*.dockerignore")):
         raise NeedsImageError("its environment has a .dockerignore")
     lines = (line for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#"))
@@ -170,7 +170,7 @@ class _Build:
 
     def _sources(self, keyword: str, source: str) -> Sequence[Path]:
         pattern = source.lstrip("/")
-        # `ADD` loads addresses and unpacks archives.
+        # `ADD` downloads URLs and unpacks archives.
         if "://" in source or source.startswith("git@") or (keyword == "ADD" and ARCHIVE.search(source)):
             raise _needs(f"has {keyword} {source}")
         self._sources_left -= 1

@@ -41,7 +41,7 @@ class ReplayJob(NamedTuple):
     key: str
     """Content id of what determines the result, apart from chance: the grader, the answer and the command."""
     change: str | None = None
-    """The change to the grader that is tried, as in `Replay`; None if the grader is unchanged."""
+    """The change to the grader that this job tries, as in `Replay.change`; None if the grader is unchanged."""
     doubt: str = ""
     """Reason why a pass with the change would prove nothing, such as `made for another request`.
 
@@ -117,7 +117,7 @@ class CommandGrader:
         grader = self._files(self._table.grader, task)
         if not grader:
             return ReplayPlan(note=f"the suite has no {self._place(self._table.grader, task)}")
-        # A missing program of the grader would look like a failed answer.
+        # If a file of the grader's command were missing, every answer would seem to fail.
         for word in self._command(task, 1):
             path = PurePosixPath(word)
             if path.is_relative_to(SUITE) and not (self._copy / path.relative_to(SUITE)).exists():
@@ -258,7 +258,7 @@ def broken(done: Execution) -> str:
     """
     if done.ended != "exited":
         return f"stopped at the {done.ended}"
-    # Shells use 126 and 127. bubblewrap ends with 1 if it fails itself, like many programs, so its message decides.
+    # Shells use 126 and 127. If bubblewrap fails, it exits with 1, like many programs, so its message is checked.
     if done.exit_code in (126, 127) or (done.exit_code == 1 and done.output.startswith("bwrap: ")):
         return f"{NEVER_STARTED}: {last_words(done.output)}"
     return ""

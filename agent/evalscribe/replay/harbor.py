@@ -39,7 +39,7 @@ from evalscribe.sources.records import dicts, figure, object_of, text_of
 from evalscribe.text import one_line, visible
 
 VERSION = "harbor@1"
-"""Increase this number if the code is changed in such a way that the same answer can be graded differently."""
+"""Increase this number after a code change that can cause the same answer to be graded differently."""
 SOLVE, TEST = "bash /solution/solve.sh", "bash /tests/test.sh"
 LOGS, COMMANDS = "/logs", "/commands.sh"
 NOT_HERE = "it does not run in the sandbox"
@@ -153,7 +153,7 @@ class HarborGrader:
         folder = self._folders.get(evidence.eval.name)
         if folder is not None or evidence.version is None:
             return folder
-        # The name of the folder can have changed since the run.
+        # The name of the folder might have changed since the run.
         by_version = (
             task_folder
             for task_folder in self._folders.values()
@@ -380,7 +380,7 @@ def _printed_text(evidence: Evidence) -> str:
 
 
 def _failed_to_answer(done: Execution, run_output: str | None) -> str:
-    """Return the reason why running an answer again did not produce the answer of the run.
+    """Return the reason why running an answer again did not reproduce the run's answer.
 
     Returns an empty text if no such reason is known.
 
@@ -392,7 +392,7 @@ def _failed_to_answer(done: Execution, run_output: str | None) -> str:
         return reason
     if run_output is not None:
         return _missing_here(clean_log(done.output), run_output)
-    # Harbor accepts this exit code. Here, the reference answer may have stopped at something that only the image has.
+    # Harbor accepts this exit code. Here, the answer may have stopped because something from the image is missing.
     if done.exit_code != 0:
         last = last_words(done.output)
         return f"left unfinished: solution/solve.sh ends with exit code {done.exit_code}{f': {last}' if last else ''}"

@@ -1,5 +1,6 @@
-"""Grade answers with a command that the user supplies. The command itself isolates the answers, for example with docker
-or a benchmark's harness.
+"""Grade answers with a command that the user supplies.
+
+The command itself isolates the answers, for example with docker or a benchmark's harness.
 """
 
 import re

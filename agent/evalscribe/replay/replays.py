@@ -83,7 +83,7 @@ class Replays:
         return tuple(proofs[number] for number in sorted(proofs))
 
     def _stored(self, proof: Proof, tried: Sequence[Replay] = ()) -> Proof:
-        """Store a proof together with the replays in `tried` and the stored replays with other grader changes."""
+        """Store a proof together with the replays in `tried` and the stored replays of different grader changes."""
         stored = self.earlier_proofs.get(proof.eval_id)
         stored_replays = stored.replays if stored and stored.evidence == proof.evidence else ()
         changes = {None, CORRECTED, *(replay.change for replay in tried)}
@@ -105,7 +105,7 @@ class Replays:
             reason = next((replay.broken for replay in replays), note)
             self.refused[evidence.eval.id] = reason or "nothing says how it is graded"
             return None
-        # Without jobs, only trials that the run itself recorded count, so the grader is the same.
+        # If there are no jobs, only trials that the run itself recorded are used, so the grader is the same.
         return conclude(case, replays, same_grader=plan.same_grader if plan and plan.jobs else True, note=note)
 
     async def try_change(self, case: Failure, change: str, changed: Grader) -> Proof | None:

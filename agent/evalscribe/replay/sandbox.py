@@ -76,8 +76,8 @@ class Execution(NamedTuple):
     exit_code: int | None
     """Exit code of the command.
 
-    If a signal ended the command, 128 plus the number of the signal. None if the command was killed because it exceeded
-    a limit.
+    If a signal ended the command, the exit code is 128 plus the number of the signal. It is None if the command was
+    killed because it exceeded a limit.
     """
     ended: Ending
     output: str
@@ -241,12 +241,12 @@ def _end_first_process(process: int, info: int) -> None:
     if match is None:
         return
     with contextlib.suppress(ProcessLookupError):
-        # The descriptor always means the same process. The number could be given to another process at any moment.
+        # The descriptor always refers to the same process. The number could be reused for another process at any time.
         descriptor = os.pidfd_open(int(match[1]))
         try:
             with contextlib.suppress(OSError):
-                # Before the descriptor was opened, the number can already have been given to another process. Only the
-                # first process of a sandbox has the number 1 there.
+                # The number might have been reused for another process before the descriptor was opened. Inside a
+                # sandbox, only its first process has the number 1.
                 if re.search(r"^NSpid:.*\s1$", Path(f"/proc/{int(match[1])}/status").read_text(), re.MULTILINE):
                     signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             end_event = select.poll()
@@ -356,7 +356,7 @@ def _is_own_folder(path: Path) -> bool:
 
 def _maker(folder: str) -> int:
     number = folder.removeprefix(SCRATCH).partition("-")[0]
-    # A name of another form counts as made by this process, so that the folder is not removed.
+    # A folder whose name has another form is treated as this process's own, so that it is not removed.
     return int(number) if number.isdecimal() and len(number) < 10 else os.getpid()
 
 
@@ -375,7 +375,7 @@ def _temporary_folder() -> Iterator[Path]:
 
 
 def _remove(folder: Path) -> None:
-    # `shutil.rmtree` fails at a depth of a thousand folders. The command can also have locked its folders.
+    # `shutil.rmtree` fails at a depth of a thousand folders. The command might also have changed their permissions.
     if subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False).returncode:
         subprocess.run(["chmod", "-R", "u+rwX", "--", folder], stderr=subprocess.DEVNULL, check=False)
         subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
@@ -470,12 +470,12 @@ def _command_line(
         ids = (f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs")
         start = ("bwrap", "--die-with-parent", "--dev-bind", "/", "/", *outer) if outer else ()
         outer = [*start, "setpriv", *ids]
-    # Limits of memory and file size are those of each process and each file. Totals are watched in `_watched`.
+    # The limits on memory and file size apply to each process and each file. `_watched` checks the totals.
     bounded = [
         *("prlimit", f"--nproc={limits.processes}", f"--as={4 * limits.memory_bytes}", f"--fsize={limits.file_bytes}"),
         *("--nofile=1024", f"--cpu={limits.cpu_s}", "--core=0"),
     ]
-    # `--disable-userns` needs `--unshare-user` written out. Without `--clearenv`, variables with secrets would be
+    # `--disable-userns` requires an explicit `--unshare-user`. Without `--clearenv`, variables with secrets would be
     # inherited.
     isolated = [
         *("bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"),
@@ -596,7 +596,7 @@ def _is_within(folders: Sequence[Path], most_bytes: int, most_files: int) -> boo
             for entry in entries:
                 number += 1
                 with contextlib.suppress(OSError):
-                    # Blocks instead of the size, because a sparse file takes less space than its size.
+                    # Blocks are counted, because a sparse file takes less space than its size.
                     size += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
                         unread.append(Path(entry.path))
@@ -611,7 +611,7 @@ def _memory(pid: int) -> int:
     while unread:
         process_id = unread.pop()
         with contextlib.suppress(OSError, ValueError, IndexError):
-            # The limit of the kernel is for one process: four processes of 300 MB each fit below 500 MB.
+            # The kernel's limit applies to each process: four processes of 300 MB each would pass a limit of 500 MB.
             used += int(Path(f"/proc/{process_id}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
             for task in os.listdir(f"/proc/{process_id}/task"):
                 unread += map(int, Path(f"/proc/{process_id}/task/{task}/children").read_text().split())

@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from evalscribe.store.records import RunStore
 
 METHOD = 1
-"""Increase this number if the code is changed in such a way that results of replays can change."""
+"""Increase this number after a code change that can change the results of replays."""
 TRIALS = 16
 """Maximum number of trials that are replayed in one sandbox.
 
-Trials share a sandbox because loading the database takes some seconds.
+Trials share a sandbox because loading the database takes a few seconds.
 """
 PROCESSES = 4
 LIMITS = SandboxLimits(wall_s=600.0, cpu_s=120, memory_bytes=3072 * MIB, processes=64)

@@ -341,7 +341,7 @@ def _correction(trial: RecordedTrial, task: _NewTask) -> CorrectedExpectation:
         sorted(set(_WORD.findall(_prose(_parsed(request) or request).lower())))
         for request in (trial.request, task.request)
     )
-    # A word can be spelled or inflected differently in the corrected task, so similar words count.
+    # A word can be spelled or inflected differently in the corrected task, so similar words are treated as equal.
     missing = [
         word for word in before if _is_distinctive(word) and not get_close_matches(word, now, 1, MIN_WORD_SIMILARITY)
     ]
@@ -401,8 +401,9 @@ MOST_ASSIGNED = 8
 The limit is small because all permutations are tried.
 """
 MIN_SIMILARITY, MIN_LEAD = 0.3, 0.1
-"""Minimum similarity between a trial and the task assigned to it, and minimum amount by which this similarity must
-exceed the trial's similarity to every task that stays unassigned.
+"""Minimum similarity between a trial and its assigned task, and minimum lead of this similarity.
+
+The lead is measured against the trial's similarity to every task that stays unassigned.
 """
 
 

@@ -68,7 +68,7 @@ class CorrectedVerdict(Frozen):
 
     run: str
     eval: str
-    """Path of the eval. For a group, the path of the first eval in the group to which the correction applies."""
+    """Path of the eval. For a group, the path of its first eval to which the correction applies."""
     report: str
     """Path of the report in the reports folder."""
     task: str
@@ -101,7 +101,7 @@ class CorrectedVerdict(Frozen):
 class JudgeAccuracy(Frozen):
     """A judge's agreement with the people who reviewed its verdicts. The labels in force count as correct.
 
-    Intervals are 95 % confidence intervals. If a task has several verdicts, each task counts as one observation. The
+    Intervals are 95 % confidence intervals. If any task has several verdicts, each task counts as one observation. The
     interval of a share is then computed for a ratio of cluster totals (Cochran 1977, Sampling Techniques, section
     11.8), and the interval of kappa with the delta method (Yang and Zhou 2014, Statistics in Medicine 33). If every
     task has a single verdict, the interval of a share is Wilson's, and the interval of kappa is from Fleiss, Cohen and
@@ -254,8 +254,9 @@ def labels_in_force(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
 
 
 def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """Return the first label of each group, and every label of an eval that is in no group. A verdict on a group is
-    thus counted only once.
+    """Return the labels, without repetitions of a label on the same group, or on the same eval if it is in no group.
+
+    A verdict on a group is thus counted only once.
     """
     first: dict[tuple[str, str, str], HumanLabel] = {}
     for label in labels:
@@ -277,7 +278,7 @@ def _judged_reports(files: Iterable[ReportFile]) -> Iterator[tuple[str, Analysis
 def _may_be_corrected(file: ReportFile) -> bool:
     """Return False only if a page certainly has no corrections.
 
-    The check is cheap. It saves parsing most pages, because most pages have no corrections.
+    This cheap check avoids parsing most pages, because most pages have no corrections.
     """
     written = _WRITTEN.search(file.text)
     unedited = written is not None and page_digest(file.text) == written[1]

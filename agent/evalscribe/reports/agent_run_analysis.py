@@ -74,7 +74,7 @@ class TrialFacts(NamedTuple):
     scores: Mapping[str, float] = {}
     passed: int = 0
     failed: Sequence[tuple[str, str]] = ()
-    """Name and error of each part of the grading that failed."""
+    """Name and error of each failed part of the grading."""
     ended: str = ""
     """Reason why the agent was stopped. Empty if the agent ended the trial itself."""
     seconds: float | None = None
@@ -225,7 +225,7 @@ def _tasks(analysis: Analysis, trials: Iterable[TrialFacts]) -> list[_Task]:
     tasks = []
     for task, of_task in sorted(trials_by_task.items()):
         counted = next((finding.trials for finding in findings[task].values() if finding.trials), None)
-        # The store can lack trials that the report counts, and the report can count none.
+        # The store can lack trials that the report counts, and a report can lack the counts.
         total = max(len(of_task), counted.total if counted else 0)
         passed = max(sum(trial.status == "passed" for trial in of_task), counted.passed if counted else 0)
         tasks.append(_Task(task, sorted(of_task, key=lambda trial: trial.number), findings[task], total, passed))
@@ -266,7 +266,8 @@ def _head(analysis: Analysis, tasks: Sequence[_Task]) -> Iterator[str]:
 def _summary(tasks: Sequence[_Task]) -> str:
     """Return sentences that count the failures by the party at fault.
 
-    If tasks must be settled before the pass rate is used, the sentences name these tasks.
+    The sentences also name the tasks that must be settled before the pass rate is used. These are the tasks with a
+    failure that is attributed to neither the agent nor a known gap, and the tasks that accept an empty answer.
     """
     faults = Counter(_fault(finding) for task in tasks for finding in task.findings.values())
     if not faults:
@@ -324,7 +325,7 @@ def _task(task: _Task) -> Iterator[str]:
 
 
 def _reasoning(task: _Task) -> str:
-    """Return each distinct reasoning of the verdicts, with the trials to which it applies."""
+    """Return each distinct reasoning in the verdicts, with the trials to which it applies."""
     reasons: dict[str, list[int]] = defaultdict(list)
     for number, finding in task.findings.items():
         reasons[prose(finding.reasoning or finding.unclassified or finding.why or "No reason is recorded.")].append(
@@ -451,7 +452,7 @@ def _mode(mode: _Mode) -> str:
 
 
 def _near_misses(task: _Task) -> str:
-    """Return a sentence on how close the failed trials came to passing.
+    """Return a sentence that says how close the failed trials came to passing.
 
     The distance is taken from their scores, assertions and tests.
     """
@@ -474,7 +475,7 @@ def _near_misses(task: _Task) -> str:
 
 
 def _distance(trial: TrialFacts) -> tuple[str, bool]:
-    """Return a phrase on how far a trial was from passing, and True if the trial was a near miss."""
+    """Return a phrase that says how far a trial was from passing, and whether the trial was a near miss."""
     (name, score), *other_scores = _scores(trial) or [("", 0.0)]
     gap = next((match for _, error in trial.failed if (match := COMPARED.search(error))), None)
     if 0 < score < 1:
@@ -561,7 +562,7 @@ def _opinions(task: _Task) -> str:
 
 
 def _proof(task: _Task) -> Iterator[str]:
-    """Yield the quotations of one finding per label. The first finding with quotations is used."""
+    """Yield quotations for each label: those of the first finding that has this label and any quotations."""
     classifications: set[object] = set()
     for finding in task.findings.values():
         if finding.classification in classifications or not finding.citations:

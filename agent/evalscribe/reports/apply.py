@@ -72,7 +72,7 @@ def commit_message(patch: Patch, evals: Sequence[str], report: str) -> str:
 
 def names_recommendation(tip: BranchTip, recommendation: str, run: str) -> bool:
     """Return whether the trailers of a branch's newest commit name this recommendation and this run."""
-    # Only trailers count, because the rest of the message has words of a model.
+    # Only trailers are compared, because the rest of the message has text that a model wrote.
     return set(_trailers(run, recommendation)) <= set(tip.message.rstrip().split("\n\n")[-1].split("\n"))
 
 
@@ -283,7 +283,7 @@ def outputs(evidence: dict[str, Evidence]) -> frozenset[str]:
 
 
 STAGE = "propose"
-"""Name of the stage under which the model calls for patches are counted."""
+"""Name of the stage under which the model calls that propose patches are counted."""
 
 
 @dataclass(frozen=True)
@@ -340,7 +340,7 @@ class AppliedPatch(Frozen):
     """The line added under `Actions taken`."""
     report: str
     branch: str | None = None
-    """Branch with the commit. None if the report already recorded the commit; no branch is searched then."""
+    """Branch with the commit. None if the report already recorded the commit; in that case, no branch is searched."""
     commit: str | None = None
     base: str | None = None
     """Id of the commit on which the patch is based. None if an earlier command committed the patch."""
@@ -418,7 +418,7 @@ async def propose_patch(
 
 
 async def ask_approval(workspace: Workspace, offer: PatchOffer) -> bool:
-    """Store the question whether to commit the shown patch.
+    """Store the question of whether to commit the shown patch.
 
     Return True if the question replaces a stored question about another patch. Because the question is stored, an
     approval from any process applies only to the patch that was shown.
@@ -586,7 +586,7 @@ def _files(
         evals = ", ".join(subject.recommendation.evals[:3]) or "none"
         raise DataError(
             f"{folder} has no files for {subject.id}: no folder or file name clearly matches its evals ({evals}).\n"
-            "Name the repository of the eval suite with `repo`; only committed files count.",
+            "Name the repository of the eval suite with `repo`; uncommitted files are ignored.",
             fields=("repo",),
         )
     suite_paths = [path for path in paths if not suite.subfolder or path.startswith(f"{suite.subfolder}/")]
@@ -625,8 +625,8 @@ def _refuse_changed(suite: SuiteFolder, patch: Patch) -> None:
     changed = suite.repository.changed([change.path for change in patch.changes])
     if changed:
         raise UsageError(
-            f"{', '.join(changed)} in {suite.repository.root} {'has' if len(changed) == 1 else 'have'} changes that "
-            "are not committed; commit or undo them first. Nothing was changed."
+            f"{', '.join(changed)} in {suite.repository.root} {'has' if len(changed) == 1 else 'have'} "
+            "uncommitted changes; commit or undo them first. Nothing was changed."
         )
 
 

@@ -32,7 +32,7 @@ class PageBlock(Frozen):
     line: int
     """Number of the block's first line on the page, counted from 1."""
     source: str
-    """The block's lines, as they are on the page except for white space at line ends."""
+    """The block's lines, as they are on the page except for whitespace at line ends."""
     text: str = ""
     """Markdown inside a heading or paragraph, content of a fence, or YAML of front matter."""
     level: int = 0
@@ -69,7 +69,7 @@ def _unquoted(line: str) -> str:
 
 
 def read(text: str) -> list[PageBlock]:
-    """Return the blocks of a page, in order. White space at line ends is ignored because editors change it."""
+    """Return the blocks of a page, in order. Whitespace at line ends is ignored because editors change it."""
     # Merging, syncing and proposing read a page several times. The cache saves a third of the CPU time of their tests.
     return list(_cached(text)) if len(text) <= CACHED_CHARACTERS else _read(text)
 
@@ -168,7 +168,7 @@ def refuse_markers(block: PageBlock) -> None:
     if block.kind != "fence":
         for at, line in enumerate(block.source.split("\n")):
             if MARKER.match(line):
-                raise UnreadableReport("this is a conflict marker of git: resolve the merge first", block.line + at)
+                raise UnreadableReport("this is a git conflict marker: resolve the merge first", block.line + at)
 
 
 class UnreadableReport(DataError):

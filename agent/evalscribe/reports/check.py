@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 MANY = 1000
-"""Maximum number of failures in a run whose whole evidence is loaded. Only for such runs is the content id of the
-evidence compared with the id in the report.
+"""If a run has more failures than this, its evidence is not loaded as a whole. The content id of the evidence is then
+not compared with the id in the report.
 """
 NOWHERE = "it is not in the store; read it from a snapshot (`--evidence DIR`) or from the deployment (`--fetch`)"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -174,7 +174,7 @@ class EvidenceFinder:
         at_hand = (
             await self._in_sources(requested, run_id)
             or self._stored(run_id)
-            # The user's own evidence of a run counts before the shipped sample.
+            # The user's own evidence of a run takes precedence over the shipped sample.
             or await self._in_sources([shipped], run_id)
         )
         if at_hand or not self._fetch:

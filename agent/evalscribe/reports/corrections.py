@@ -520,7 +520,7 @@ def undo_label(workspace: Workspace, written: LabelWritten) -> None:
 
 
 def label_state(label: str | None, kind: str | None, uncertain: bool, statements: Iterable[str]) -> str:
-    """Return an id of a finding's label and of its reviewers' statements.
+    """Return an id that identifies a finding's label and its reviewers' statements.
 
     The id changes whenever the label, the kind of cause, the certainty or a statement changes.
     """

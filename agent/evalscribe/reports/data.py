@@ -59,7 +59,7 @@ def data_parts(analysis: Analysis) -> Iterator[str]:
 
 
 def _lines(finding: FindingSummary) -> str:
-    """Return a finding as it is in the list of findings in a data file."""
+    """Render a finding as an item of the list of findings in a data file."""
     # A string in JSON contains no line break, so all line breaks are followed by an indent.
     return finding.model_dump_json(exclude_defaults=True, indent=1).replace("\n", "\n  ")
 
@@ -84,7 +84,7 @@ def read_data(text: str, name: str) -> Analysis:
         location = ".".join(map(str, first["loc"]))
         conflict = "<<<<<<<" in text and ">>>>>>>" in text
         problem = (
-            "has conflict markers of git: resolve the merge first" if conflict else f"{location} {first['msg']}".strip()
+            "has git conflict markers: resolve the merge first" if conflict else f"{location} {first['msg']}".strip()
         )
         raise DataError(f"{file}: {problem}") from None
     if analysis.kind != REPORT_KIND:
@@ -131,7 +131,7 @@ def report_from_analysis(analysis: Analysis) -> Report:
 def _entry(members: list[FindingSummary]) -> ReportEntry:
     """Join findings with the same number into one entry.
 
-    If the findings are trials of a task, their verdicts can differ.
+    If the findings are about trials of one task, their verdicts can differ.
     """
     of_the_eval = {"eval": "", "eval_id": None, "category": None, "group": None, "url": None}
     by_verdict: dict[FindingSummary, list[FindingSummary]] = {}

@@ -102,7 +102,7 @@ def place_document(
         note = f"{names[0]} was edited and is left as it is; this {kind} is beside it" if number else None
         if current == text:
             return PlacedDocument(path=library.root / name, name=name, state="unchanged", note=note)
-        # A judge that fails this time must not replace the answers of an earlier time.
+        # If the judge answered fewer questions this time, the existing document is kept.
         if current and is_unedited(current) and not_answered(current) < (missing := not_answered(text)):
             note = f"the judge left {pluralise(missing, 'question')} unanswered this time; {name} stays as it was"
             return PlacedDocument(path=library.root / name, name=name, state="unchanged", note=note)

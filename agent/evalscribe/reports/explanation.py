@@ -50,7 +50,7 @@ def explanation(
         lines += [*_history(finding, case.precedents), *_evidence(case.evidence)]
         if by_model(finding.verdict.judge):
             lines += _left_out(case)
-    # Evidence can have control characters that a terminal obeys.
+    # Evidence can contain control characters that a terminal would obey.
     return "\n".join(printable(line.expandtabs(4)) for line in lines)
 
 

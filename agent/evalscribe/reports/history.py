@@ -1,6 +1,6 @@
 """Load earlier reports on a model, and find what they state about the evals of a run.
 
-The module also finds whether the actions taken after earlier reports held.
+The module also determines whether the actions taken after earlier reports held.
 """
 
 import posixpath
@@ -136,7 +136,7 @@ def previous_runs(text: str) -> tuple[str, ...]:
     """Return the ids of the runs that a page calls previous runs. The ids are usually abbreviated."""
     words = r"\b(?:previous|prior|earlier|last)\s+(?:run|report|analysis)\w*\W{1,4}`?([A-Za-z0-9]{6,64})\b"
     ids = re.findall(words, text[:200_000], re.IGNORECASE)
-    # Pages of evalscribe link earlier reports in this row. The name of a report begins with the id of its run.
+    # Pages by evalscribe link to earlier reports in this row. The name of a report begins with the id of its run.
     row = re.search(r"^\| Earlier reports \|(.*)\|$", text, re.MULTILINE)
     linked = re.findall(r"\]\((?:[^()\s]*/)?([A-Za-z0-9._-]+)_\d{4}-\d\d-\d\d", row[1]) if row else []
     return tuple(dict.fromkeys([*ids, *linked]))
@@ -167,7 +167,9 @@ class ReportHistory(Frozen):
 
 
 def load_history(files: Sequence[ReportFile], run: Run, folder: str | None = None) -> ReportHistory:
-    """Collect the findings of earlier reports. The run's own report and later reports are left out.
+    """Collect the findings of earlier reports on runs of the same experiment.
+
+    The run's own report, later reports and reports on overlapping runs are left out.
 
     Args:
         files: Reports on the run's model.
@@ -349,14 +351,14 @@ def action_outcome(
         text, acted_on, now.fingerprint
     ):
         return "not yet seen"
-    # Equal fingerprints are the same failure, whatever the judges called its cause.
+    # Equal fingerprints mean the same failure, whatever the judges called its cause.
     looks_the_same = (
         acted_on is not None and now.fingerprint is not None and same_fingerprint(acted_on, now.fingerprint)
     )
     if looks_the_same or (now.failed.classification is not None and same_failure(now.failed, then)):
         return "did not hold"
     passed = now.fingerprint is not None and then.step in now.fingerprint.passed
-    # Reports by people have no names of causes, so another cause cannot be recognised.
+    # Reports by people have no names of causes, so a different cause cannot be recognised.
     other_cause = now.judged and then.cause is not None and then.step == now.failed.step
     return "held" if passed or other_cause else "not yet seen"
 
@@ -442,8 +444,8 @@ def follow_ups(
     """Return the outcomes of earlier actions, as this run shows them. At most `MAX_FOLLOW_UPS` are returned, with the
     worst outcomes first.
 
-    For each eval, only the newest report with an action is used. An outcome is omitted if the run shows nothing about
-    the action.
+    For each eval, only the newest report with an action is used. The outcome "not yet seen" is returned only if the
+    eval fails in this run and the run reached the model's work on it.
 
     Args:
         run: The run whose results show the outcomes.
@@ -525,7 +527,7 @@ def _reports_on_other_models(
                 and same_model(past_run.provider or run.provider, past_run.model, run.provider, run.model)
             )
         )
-        # Of two reports of one day, it is unknown which was written first.
+        # If two reports have the same date, it is unknown which was written first.
         if not is_same_model and report.date and report.date < date and comparable(report, run.experiment):
             yield report
 
@@ -580,7 +582,10 @@ def stored_runs(store: "AnalysisStore", *, without: str | None = None) -> Iterab
 
 
 def other_runs(store: "AnalysisStore", run: Run, mine: Iterable[FailureFingerprint]) -> OtherRuns:
-    """Collect failures of the same evals in other stored runs of the experiment. Loads one run at a time."""
+    """Collect the failures of the evals in `mine` from other stored runs of the experiment.
+
+    Only one run at a time is loaded.
+    """
     evals = {fingerprint.eval for fingerprint in mine}
     clean: list[CompleteRun] = []
     failures: dict[str, list[CompactFailure]] = defaultdict(list)

@@ -22,7 +22,7 @@ its replacement.
 """
 LABEL = re.compile(r"([A-Za-z][A-Za-z_ -]*?)\s*(?:\(\s*([\w-]+)\s*\))?\s*(,\s*uncertain)?", re.IGNORECASE)
 KIND_OF: dict[Classification | None, CauseKind | None] = {"MODEL_FAULT": "model", "AMBIGUOUS_TASK": "task"}
-"""Kind of cause that a label implies if a person gave it."""
+"""Kind of cause that is implied by a label from a person."""
 NO_STEP = "–"
 _NAMED = r"(?:\s*\((?P<name>[^()]*)\)|\s+(?P<plain>@?[\w.-]+(?: [\w.-]+)?))"
 _REVIEWER = re.compile(rf"(?:\[[ x]\]\s+)?[*_]*reviewers?[*_]*{_NAMED}?[*_]*\s*:[*_]*\s*", re.IGNORECASE)

@@ -112,9 +112,9 @@ def carried(entries: tuple[ReportEntry, ...], old: Report, written: Report) -> t
 
 
 def departed(old: Report, entries: tuple[ReportEntry, ...]) -> Iterator[ReportNote]:
-    """Yield a note for each old entry whose evals no longer fail.
+    """Yield a note for each old entry that people reviewed or added notes to, if its evals no longer fail.
 
-    The note preserves the label and the notes that people added to the entry.
+    The note preserves the label, the `Reviewer:` lines and people's notes.
     """
     paths = {path for entry in entries for path in entry.paths}
     for entry in old.entries:
@@ -252,8 +252,9 @@ def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -
     Raises:
         ConflictingEdits: People gave a finding different labels in the two copies. The message has the line of each
             label.
-        UnreadableReport: The page of a copy cannot be parsed.
-        UnmergedEdits: Edits in the two copies overlap.
+        UnreadableReport: The page of a copy cannot be parsed, the copies are about different runs, or generated text
+            that was edited in the copy with the older analysis has changed in the other copy.
+        UnmergedEdits: Edits of generated text in the copy with the newer analysis cannot be merged.
         DataError: The data of a copy cannot be read, or the copy with the newer analysis is in the older report format.
     """
     mine, other = _read(ours, bases, "in our copy"), _read(theirs, bases, "in the other copy")

@@ -258,7 +258,7 @@ def _rows(table: Sequence[PageBlock]) -> dict[int, _Row]:
     rows: dict[int, _Row] = {}
     for row in table:
         if len(row.cells) < 6 or not _NUMBER.fullmatch(row.cells[0]) or int(row.cells[0]) in rows:
-            raise UnreadableReport("a row of the classification table lacks cells or a number of its own", row.line)
+            raise UnreadableReport("a row of the classification table lacks cells or a unique number", row.line)
         number, subject, step, label, _, why, *_ = row.cells
         name, url = _link(subject)
         rows[int(number)] = _Row(
@@ -423,7 +423,7 @@ class _Body:
 
 
 def _members(item: PageBlock) -> Iterator[EvalRef]:
-    """Yield the evals in a list item. A list item names all evals of a group that belong to one category."""
+    """Yield the evals in a list item. Each list item names the evals of a group that belong to one category."""
     head = mask_code(item.text).partition(": ")[0]
     category, names = item.text[: len(head)], item.text[len(head) + 2 :]
     prefix = "" if category == "(no category)" else f"{inline.uncode(category)}/"

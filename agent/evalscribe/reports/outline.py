@@ -79,7 +79,8 @@ def snippets(citations: Sequence[Citation], error: str = "") -> tuple[Snippet, .
     """Choose the citations that the report quotes, and sort them by `ORDER`.
 
     The report prints `error` itself. Log lines that only repeat the error are therefore quoted only if nothing else can
-    be quoted. If the log ends before it states the reason for the failure, no log lines are quoted.
+    be quoted. If the log does not state the reason for the failure, or states only which tests failed, no log lines are
+    quoted.
     """
     unique = {(c.role, c.path, c.first, c.last): c for c in citations if c.text.strip()}
     ordered = sorted(unique.values(), key=lambda c: ORDER[c.role])
@@ -301,7 +302,7 @@ def analysis_document(
     current command, keyed by stage.
     """
     by_path = {
-        # An `EvalRef` normalises its path, as the paths in the report are.
+        # `EvalRef` normalises the path in the same way as the paths in the report.
         EvalRef(path=eval.path).path: (eval, member, finding.group)
         for finding in findings
         for member in finding.each

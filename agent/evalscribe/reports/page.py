@@ -65,7 +65,7 @@ SHORTEST_STATEMENT = 25
 occur in the quotation by chance.
 """
 ENOUGH = 60
-"""Number of characters that are compared to recognise a part of an error."""
+"""Number of characters at the start of each part of an error that are searched for in other text."""
 _RULE = re.compile(r"^([a-z]+\d+): | \((?:[\w-]+/)*([\w-]+)\)$")
 """Matches the code of a rule at the beginning of an error, as in `TS2554: …`, or at its end, as in `… (no-undef)`."""
 # A sentence can begin with a code span, which `mask_code` replaces by NUL characters.
@@ -113,7 +113,7 @@ def _front_matter(report: Report) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _scalar(text: str) -> str:
-    # YAML reads some plain words, such as `null` and `yes`, as other values than text.
+    # YAML reads some plain words, such as `null` and `yes`, as values other than text.
     plain = _PLAIN_SCALAR.fullmatch(text) and yaml.safe_load(f"[{text}]") == [text]
     return text if plain else json.dumps(text, ensure_ascii=False)
 
@@ -140,7 +140,10 @@ def _first_lines(report: Report) -> Iterator[str]:
 
 
 def headline(report: Report) -> str:
-    """Return a phrase that states the outcome. If every failure has the same cause, the phrase names it."""
+    """Return a phrase that states the outcome.
+
+    If several evals failed, none of them was judged, and all have the same cause, the phrase names the cause.
+    """
     run = report.run
     failed = f"{run.failed} of {pluralise(run.total, 'eval')} failed"
     entries = report.entries
@@ -557,8 +560,8 @@ def _verdict_text(entry: ReportEntry, quotations: Sequence[Snippet]) -> _Text:
         unsaid = [entry.why, *(text for text in unsaid if text != entry.why)]
     summary, *details = unsaid or [inline_words(entry.cause or "")]
     if entry.why and _plain(summary).startswith(_plain(entry.why)):
-        # The reasoning repeats the summary as a sentence. In the line with the label, it begins in lower case, as `why`
-        # does.
+        # The summary is a sentence that begins with the words of `why`. In the line with the label, its first letter is
+        # written as in `why`, usually in lower case.
         summary = entry.why[0] + summary[1:]
     repeated = _is_shown(entry.error, f"{_plain(' '.join(statements.values()))} {quoted}")
     error = () if repeated else (f"Error: {inline.code(_ends(entry.error))}.",)
@@ -740,7 +743,7 @@ def _overruled(entry: ReportEntry) -> JudgeLabel | None:
 
 
 def _decided(entry: ReportEntry, report: Report) -> str:
-    """Return the confidence of a model that judged.
+    """Return the confidence that the judging model stated.
 
     If several judges decided failures of the report, also name the judge.
     """

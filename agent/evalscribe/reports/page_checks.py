@@ -54,7 +54,7 @@ def front_matter(edits: PageEdits, data: str) -> Iterator[LineProblem]:
     """Check that the front matter of a page agrees with its data file."""
     evidence = edits.report.evidence
     if evidence and not EVIDENCE.fullmatch(evidence):
-        yield LineProblem(1, "warning", f"evidence {evidence!r} in the data is not `sha256:` followed by 8 digits")
+        yield LineProblem(1, "warning", f"evidence {evidence!r} in the data is not `sha256:` followed by 8 hex digits")
     for at, line in enumerate(lines_of(edits.page)[:HEAD] if edits.mergeable else (), 1):
         if line.startswith("revision: ") and line.removeprefix("revision: ") != str(edits.written.revision):
             revision = line.removeprefix("revision: ")
@@ -127,7 +127,7 @@ def _of_file(
     folder = name.rpartition("/")[0]
     target = normpath(f"{folder}/{path}" if folder else path)
     if path.startswith("/") or target == ".." or target.startswith("../"):
-        yield LineProblem(number, level, f"the link {path!r} leaves the folder of reports")
+        yield LineProblem(number, level, f"the link {path!r} leaves the reports folder")
     elif not exists(target):
         yield LineProblem(number, level, f"the link {path!r} is broken: {target} does not exist")
 
@@ -264,7 +264,8 @@ def _short(line: str) -> str:
 def _generated_lines(page: str) -> dict[int, str]:
     """Return the lines that look generated, keyed by line number.
 
-    Headings, labels, and lines of tables and quotations look generated.
+    Front matter, the title, headings of findings, labels, the net impact, and lines of tables and quotations look
+    generated.
     """
     outside = dict(outside_fences(page))
     lines = enumerate(lines_of(page), 1)
@@ -297,7 +298,7 @@ def _findings(text: str, report: Report) -> tuple[PagePart, ...]:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text without trailing white space, because editors can change the white space there."""
+    """Return the lines of a text without trailing whitespace, because editors can change it."""
     return [line.rstrip() for line in text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")]
 
 
@@ -410,12 +411,12 @@ def _misplaced(snippet: Snippet, document: Document, last: int) -> str:
 def _stands_at(snippet: Snippet, document: Document, first: int, last: int) -> bool:
     """Return whether a quotation equals the given lines of a document.
 
-    If the quotation joins several lines into one, white space is ignored.
+    If the quotation joins several lines into one, whitespace is ignored.
     """
     lines = document.lines[first - 1 : first - 1 + SNIPPET_LINES]
     if not lines or first > len(document.lines):
         return False
-    # A `Snippet` cuts long lines and makes characters visible, as for the report.
+    # A `Snippet` cuts long lines and makes invisible characters visible, as when the report was written.
     printed = Snippet(role=snippet.role, path=snippet.path, first=first, text="\n".join(lines)).text.split("\n")
     if snippet.first == snippet.last <= last - first + snippet.first:
         return _squeezed("".join(printed[: last - first + 1])) == _squeezed(snippet.text)

@@ -30,7 +30,7 @@ from evalscribe.text import block as tidy
 _TITLE = re.compile(r"(\d{1,9})[.)] +(.+)")
 _GROUP = re.compile(r"\d+ evals")
 _ITEM = re.compile(r"^ *(?:[-*+]|\d+[.)])(?: +|$)")
-# People also strike out the old label and write theirs behind it, as in `~~MODEL_FAULT~~ **KNOWN_GAP**`.
+# People also strike out the old label and write theirs after it, as in `~~MODEL_FAULT~~ **KNOWN_GAP**`.
 _BOLD = re.compile(r"(?:~~[^~]*~~\s*)?(\*\*|__).+?\1(?:\s*\([\w\s,-]*\))?(?:\s*,\s*uncertain)?", re.IGNORECASE)
 # A word in capitals, such as `MODEL_FALUT`, is refused as a misspelt label, even if it is not bold.
 _SHOUTED = re.compile(r"[*_`~\\]*[A-Z]{4,}(?:[_-][A-Z]+)*\b")
@@ -172,7 +172,7 @@ def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdi
     rendered = normalised(render(written))
     if page_digest(plain) == digest:
         return _labels_of_newer_page(plain, rendered, written)
-    # The data usually renders the page. `bases` reads texts from git lazily, so git is only asked if it does not.
+    # Rendering the data usually gives the page. If not, `bases` is needed. It reads texts from git lazily.
     candidates = chain((rendered,), map(normalised, bases))
     base = next((candidate for candidate in candidates if page_digest(candidate) == digest), None)
     _refuse_quoted_markers(plain, base or rendered)
@@ -211,7 +211,7 @@ def _labels_of_newer_page(text: str, rendered: str, written: Report) -> PageEdit
 
 
 def normalised(text: str) -> str:
-    r"""Return the text with `\n` as line end. A byte order mark, and white space at the ends of lines, are removed."""
+    r"""Return the text with `\n` as line end. A byte order mark, and whitespace at the ends of lines, are removed."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "\n".join(line.rstrip() for line in lines).rstrip("\n") + "\n"
 
@@ -234,7 +234,7 @@ def parse_page(text: str) -> ParsedPage:
     for block in blocks.read(text):
         blocks.refuse_markers(block)
         name = block.text.strip() if block.kind == "heading" and block.level == 2 else ""
-        # Everything below the heading of the actions is people's text, also further headings.
+        # Everything below the heading of the actions is people's text, including further headings.
         if actions is not None or block.kind == "front_matter":
             continue
         if name.casefold() == ACTIONS.casefold():
@@ -272,7 +272,7 @@ def parse_page(text: str) -> ParsedPage:
 
 def _parts(owner: int | Section, block: PageBlock) -> Iterator[TextPart]:
     """Yield a block as one part. For a list, yield each item as a separate part."""
-    # An added item then changes no other part.
+    # Adding an item then changes no other part.
     for item in block.items if block.kind == "bullet_list" else (block,):
         text = f"{'#' * item.level} {item.text}" if item.kind == "heading" else item.source
         yield TextPart(owner=owner, kind=block.kind, text=text, first=item.line, last=item.end)
@@ -301,7 +301,7 @@ def _fenced(block: PageBlock) -> list[str]:
 
 
 def _conflict(line: int) -> UnreadableReport:
-    return UnreadableReport("this is a conflict marker of git: resolve the merge first", line)
+    return UnreadableReport("this is a git conflict marker: resolve the merge first", line)
 
 
 def _refuse_same_numbers(titles: Iterable[PageBlock]) -> None:
@@ -419,8 +419,8 @@ def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
             head, dot, tail = line.strip().partition("·")
             bold = _BOLD.match(line.strip())
             label_text = head if dot or not bold else bold[0]
-            # A later paragraph can begin with a bold word of a person. There, only a line in the form of evalscribe
-            # counts.
+            # A later paragraph can begin with a bold word that a person wrote. In such a paragraph, a label counts only
+            # in the form that evalscribe writes.
             if block is not paragraphs[0] and not (bold and dot):
                 continue
             after_label = f" {dot}{tail}".rstrip() if dot else line.strip()[len(label_text) :]
@@ -632,7 +632,7 @@ _SECTIONS: tuple[Section, ...] = ("summary", *SECTIONS.values())
 
 
 def _quotations(page: ParsedPage) -> dict[int | Section, list[str]]:
-    """Return the notes on the page as evalscribe wrote it, keyed by finding number or section."""
+    """Return the notes that the original page already had, keyed by finding number or section."""
     notes: dict[int | Section, list[str]] = {}
     for part in page.parts:
         # Evalscribe generates no other text as a blockquote.
@@ -655,11 +655,11 @@ def _same_findings(now: Sequence[PageFinding], then: Sequence[PageFinding]) -> d
     rules = (
         lambda a, b: (a.number, a.subject) == (b.number, b.subject),
         lambda a, b: (a.subject, a.members) == (b.subject, b.members),
-        # The number alone is right for a reworded heading and wrong for renumbered findings, so it comes last.
+        # The number alone is right for a reworded heading and wrong for renumbered findings, so it is tried last.
         lambda a, b: a.number == b.number,
     )
     for same in rules:
-        # Two of the rules require equal numbers. A lookup saves comparing every pair of a thousand findings.
+        # Two of the rules require equal numbers. A lookup avoids comparing every pair of a thousand findings.
         by_key = {finding.number: finding for finding in remaining} if same is not rules[1] else {}
         for finding in now:
             if finding.number in pairs:
@@ -773,7 +773,7 @@ class _Additions:
         return [part for part in self.then.parts[change.first_old : change.last_old] if part.kind != "blockquote"]
 
     def _is_in_added_finding(self, part: TextPart) -> bool:
-        """Return whether a part belongs to a finding that a person added, or is its heading.
+        """Return whether a part belongs to a finding that a person added, or is the heading of such a finding.
 
         The parts of an added finding are not notes.
         """

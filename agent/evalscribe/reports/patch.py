@@ -125,7 +125,7 @@ def parts_of(eval: str) -> Parts:
 
 
 class EvalFolders:
-    """Finds the folders and files in a repository that are named like evals.
+    """Finds the folders and files in a repository that have the names of evals.
 
     If the end of a path matches the names of several evals, the longest name is used. A name without a category is
     ambiguous, so it is used only if a single place in the repository has this name.
@@ -145,7 +145,7 @@ class EvalFolders:
         return concerned, tuple(folder for folder, name in called if name not in self._concerned)
 
     def means(self, file: str) -> bool:
-        """Return whether a file is named like an eval that the recommendation concerns.
+        """Return whether a file has the name of an eval that the recommendation concerns.
 
         The suffixes of the file's name are ignored.
         """
@@ -324,8 +324,8 @@ def _belongs(path: str, eval_folders: EvalFolders, inside: FolderIndex) -> bool:
 def _documented(files: Sequence[str], documents: Iterable[Document], above: Iterable[str]) -> Iterable[str]:
     """Yield the files to which the paths of documents refer.
 
-    The path of a document is relative to the root or to a folder above an eval. A document whose path fits several
-    files is skipped.
+    The path of a document is relative to the root, to the folder that the option `--repo` names, or to a folder above
+    an eval. A document whose path fits several files is skipped.
     """
     existing = frozenset(files)
     tops = {"", *above}
@@ -336,7 +336,10 @@ def _documented(files: Sequence[str], documents: Iterable[Document], above: Iter
 
 
 def _configures(path: str, above: frozenset[str]) -> bool:
-    """Return whether a file configures a tool and is at the root or in a folder above an eval."""
+    """Return whether a file configures a tool and is directly in a folder of `above`.
+
+    These are the folder that the option `--repo` names and the folders above an eval.
+    """
     folder, _, name = path.rpartition("/")
     return folder in above and TOOL_CONFIGURATION.fullmatch(name) is not None
 
@@ -360,7 +363,7 @@ Tables = Mapping[str, object]
 
 
 def changes_more_than_tools(path: str, before: str, after: str) -> bool:
-    """Return whether a change of a configuration file affects more than the tables of the tools in `_TOOLS`.
+    """Return whether a change to a configuration file affects more than the tables of the tools in `_TOOLS`.
 
     Also returns True if the text before or after the change cannot be parsed.
     """

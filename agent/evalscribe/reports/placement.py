@@ -73,7 +73,7 @@ def _is_of(run: Run, file: ReportFile) -> bool:
     """
     run_id = run_of(file.text)
     torn = run_id is None and KIND_LINE in file.text
-    # A report with torn front matter must be found, so that the problem is reported and the file is not overwritten.
+    # A report with broken front matter must be found, so that the problem is reported and the file is not overwritten.
     return run_id == printed(run.id) or (torn and PurePosixPath(file.name).name.startswith(f"{run_id_prefix(run.id)}_"))
 
 
@@ -99,7 +99,7 @@ def _new(run: Run, date: str, files: Sequence[ReportFile]) -> ReportPlacement:
 
 
 def _of_another(folder: PurePosixPath, stem: str, files: Sequence[ReportFile]) -> bool:
-    """Return whether there is already a report of another run whose name has this stem, with any date."""
+    """Return whether another run already has a report whose name has this stem, with any date."""
     same = (file for file in files if file.name.startswith(f"{folder}/{stem}_"))
     return any(run_of(file.text) is not None for file in same)
 

@@ -444,7 +444,7 @@ class Proposer:
 
     @property
     def key(self) -> str:
-        """Content id of everything that the model is asked.
+        """Content id of the model, the first request and the files that can be changed.
 
         A cached proposal with this id is used if its edits still apply to the files.
         """

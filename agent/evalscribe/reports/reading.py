@@ -135,10 +135,10 @@ def read_report(text: str, name: str, data: str | None = None) -> Analysis:
 
 
 def parse_report(text: str, name: str, data: str | None = None) -> ParsedReport:
-    """Parse a report like `read_report`, but return more facts.
+    """Parse a report as `read_report` does, but return more facts.
 
     If the report states no date, the date in its file name is used. If the data file of a page is missing or invalid,
-    the page is read like a report that people wrote. The texts are redacted.
+    the page is read as if people had written it. The texts are redacted.
     """
     name = name.rpartition("/")[2]
     try:
@@ -260,7 +260,7 @@ def _file(path: Path, name: str) -> ReportFile:
 
 
 def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
-    """Find a report like `find_report`, but only in the reports folder.
+    """Find a report as `find_report` does, but only in the reports folder.
 
     The function is for callers that must not read any other files. Raises `NotFoundError` if no report matches, or if
     several reports match.

@@ -53,7 +53,7 @@ class RecordedAction(Frozen):
     """An action taken on an eval's failure, and the outcome of this action."""
 
     model: str
-    """Model whose report records the action. The model is named like its folder in the reports folder."""
+    """Model whose report records the action, as its folder in the reports folder: `provider/model`."""
     report: ReportReference
     text: str
     outcome: FollowUpOutcome

@@ -53,7 +53,7 @@ class Disagreement(Frozen):
 
 
 class PendingLabel(Frozen):
-    """Corrections of one report that are not merged yet, on one branch or in the working tree."""
+    """Unmerged corrections in one report, on one branch or in the working tree."""
 
     report: str
     branch: str | None
@@ -93,7 +93,7 @@ class ExportedLabels(Frozen):
     path: str
     subjects: int
     duplicates: int
-    """Number of failures that were not exported because a failure with the same group and label was exported."""
+    """Number of failures that were not exported because another failure with the same group and label was exported."""
     contradicted: int
     """Number of failures that were not exported because two reports on the run label them differently."""
     not_stored: int

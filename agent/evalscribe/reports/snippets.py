@@ -2,7 +2,7 @@
 
 If a finding has a single quotation of one line, the quotation is a list item. In any other case, all quotations of the
 finding are in one fence. A comment at the end of each quotation's first line then states the place of the quotation. A
-statement that extends over several lines is joined into one line if only white space changes. The line range of a
+statement that extends over several lines is joined into one line if only whitespace changes. The line range of a
 joined statement is written with a dash instead of a hyphen.
 """
 
@@ -22,8 +22,8 @@ PLACE = re.compile(rf"(.*?) *  (?:#|//|--) {_PLACE}")
 ITEM = re.compile(rf"- (`+.+`+) {_PLACE}")
 LONGEST = 4000
 ALIGNED = 80
-"""Maximum number of characters of a quoted line whose place is aligned with the places of other lines. Only places in
-output and expected output are aligned.
+"""If a quoted line has more characters than this, its place is not aligned with the places of other lines. Only places
+in output and expected output are aligned.
 """
 SIDES = ("output", "expected")
 JOINED = 120
@@ -150,7 +150,7 @@ def _quoted(match: re.Match[str], first: str, more: list[str], line: int) -> Quo
 def _place(snippet: Snippet, printed: str) -> str:
     to = "-" if "\n" in printed else "–"
     last = f"{to}{snippet.last}" if snippet.last != snippet.first else ""
-    # White space is escaped, because a place is parsed up to the next white space.
+    # Whitespace is escaped, because a place is parsed up to the next whitespace.
     return f"{quote(snippet.path, safe='/.-_~+@()[]$,:=')}:{snippet.first}{last}"
 
 
@@ -162,7 +162,8 @@ def _language(snippets: Sequence[Snippet]) -> str:
 def is_generated(block: PageBlock) -> bool:
     """Return whether evalscribe generated a fence.
 
-    The first line of a generated fence ends with the place of a quotation. Fences that people write do not.
+    The first line of a generated fence ends with the place of a quotation. In a fence that a person wrote, it
+    does not end with a place.
     """
     first = block.text.partition("\n")[0]
     return len(first) <= LONGEST and PLACE.fullmatch(first) is not None

@@ -115,7 +115,7 @@ class Settings(Frozen):
     """The folder of the workspace. It is the nearest folder, from the working folder upwards, that contains
     evalscribe.toml or .git. If there is none, it is the working folder."""
     judge: SettingValue[str | None]
-    """Name of the judge; None to choose a judge by the API keys that are set."""
+    """Name of the judge; None to choose the judge according to which API keys are set."""
     budget: SettingValue[float]
     """Maximum amount in US dollars that one command may spend on models."""
     concurrency: SettingValue[int]
@@ -133,8 +133,8 @@ class Settings(Frozen):
     visualizer: SettingValue[str | None]
     """Web address of the page that shows runs. The address is only used in links and is never contacted."""
     page_url: SettingValue[str | None]
-    """Web address at which the pages of `view --bundle` are published. The address is only used in links and is never
-    contacted."""
+    """Web address at which the pages that `view --bundle` writes are published. The address is only used in links and
+    is never contacted."""
     cascade: CascadeTable = CascadeTable()
     """Configuration of `--cascade`."""
     replay: ReplayTable | None = None

@@ -66,8 +66,8 @@ def price_rows() -> tuple[dict[str, Any], ...]:
 def full_model_name(name: str) -> str:
     """Return a model's name as `provider/name`. The provider can be left out for models in the price file.
 
-    Raises `UsageError` if the name neither states a known provider and a model nor fits exactly one model in the price
-    file. If the name fits no model, the message suggests the most similar known name, if there is one.
+    Raises `UsageError` unless the name consists of a known provider and a model, or matches exactly one model in the
+    price file. If it matches no model, the message suggests the most similar known name, if there is one.
     """
     provider, _, model = name.partition("/")
     if provider in PROVIDERS and model:
@@ -108,8 +108,8 @@ DEPLOY_KEYS = ("CONVEX_DEPLOY_KEY", "CONVEX_DEPLOYMENT_TOKEN")
 SELF_HOSTED_KEY, SELF_HOSTED_URL = "CONVEX_SELF_HOSTED_ADMIN_KEY", "CONVEX_SELF_HOSTED_URL"
 DEPLOYMENT_NAME = "EVALSCRIBE_DEPLOYMENT"
 CONVEX_NAMES = (*DEPLOY_KEYS, SELF_HOSTED_KEY, SELF_HOSTED_URL, "CONVEX_DEPLOYMENT")
-# `npx convex` knows these two placeholders: there is no key, and the key is missing. The second one contains an
-# instruction to the user.
+# `npx convex` knows these two placeholders. The first means that no key is used. The second means that a key is
+# missing, and contains an instruction to the user.
 _IGNORED = "<ignore_deploy_key>"
 _MISSING = "<missing_deploy_key:"
 _DEPLOYMENT_KEY = re.compile(r"(?:prod|dev):([A-Za-z0-9-]{1,100})\|.+")
@@ -199,8 +199,8 @@ def convex_access(places: SettingsSources) -> Access:
 def host_url(value: SettingValue[str], name: str) -> str:
     """Return an http address without its trailing slash.
 
-    Raises `UsageError`, which names the setting and its source, if the value is not an http address or contains a login
-    or a query.
+    Raises `UsageError`, which names the setting and its source, if the value is not an http address or contains a
+    login, a query or a fragment.
     """
     try:
         parts = urlsplit(value.value)
@@ -208,7 +208,7 @@ def host_url(value: SettingValue[str], name: str) -> str:
     except ValueError:
         usable = False
     if not usable or "@" in parts.netloc or parts.query or parts.fragment or not value.value.isprintable():
-        raise UsageError(f"{name} ({value.origin.where}) must be an http address without login and query")
+        raise UsageError(f"{name} ({value.origin.where}) must be an http address without a login, query or fragment")
     return value.value.rstrip("/")
 
 
@@ -259,7 +259,7 @@ def _convex_key(places: SettingsSources) -> _Key | None:
 
 
 def missing_key(value: str) -> str:
-    """Return the instruction to the user that a placeholder for a key contains.
+    """Return the instruction to the user, if the value is a placeholder for a missing key.
 
     The result is empty if the value is not such a placeholder.
     """

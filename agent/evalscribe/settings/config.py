@@ -204,7 +204,7 @@ class ConfigFile(Frozen):
     store_url: Text | None = None
     """Address of a database that serves as the store, without a password."""
     page_url: Text | None = None
-    """Web address at which the pages of `view --bundle` are published. The address is only used in links."""
+    """Web address at which the pages that `view --bundle` writes are published. The address is only used in links."""
     sources: SourcesTable = SourcesTable()
     github: GitHubTable = GitHubTable()
     cascade: CascadeTable = CascadeTable()
@@ -308,7 +308,7 @@ def save_setting(root: Path, key: str, value: str) -> Path:
         valid = tomllib.loads(changed + tables) == {**tomllib.loads(text), key: value}
     except tomllib.TOMLDecodeError:
         valid = False
-    # `os.replace` would replace a link by a file.
+    # `os.replace` would replace a link with a file.
     if not valid or path.is_symlink():
         raise UsageError(
             f"evalscribe cannot change {path}; edit the file and add this line above the first [table]:\n{line}"

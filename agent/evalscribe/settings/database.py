@@ -57,8 +57,8 @@ def _checked(address: str, where: str) -> str:
     host = unquote(parts.netloc.rpartition("@")[2]) if good else ""
     if not good or parts.fragment or parts.netloc.count("@") > 1 or "," in parts.netloc or "," in host:
         raise UsageError(
-            f"{where} is not postgresql://USER@HOST/DATABASE\nwrite special characters in a password as %XX: @ is "
-            "%40, / is %2F"
+            f"{where} does not have the form postgresql://USER@HOST/DATABASE\nwrite special characters in a "
+            "password as %XX: @ is %40, / is %2F"
         )
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in PARAMETERS:

@@ -57,10 +57,10 @@ class AnswerLimits:
 
 
 MODEL_ANSWER = AnswerLimits(body=8 * MIB, lines=32 * MIB)
-"""Limits for a model's answer. An answer of 128,000 tokens in which every character is escaped has 3 MB. In a stream,
+"""Limits for a model's answer. An answer of 128,000 tokens in which every character is escaped is 3 MB. In a stream,
 every few tokens need 150 to 500 bytes."""
 BATCH_RESULTS = AnswerLimits(body=8 * MIB, lines=1024 * MIB, json_lines=True)
-"""Limits for the results of a batch, which contain up to 1,000 answers with one answer per line."""
+"""Limits for the results of a batch, which contain up to 1,000 answers, one per line."""
 
 
 def model_limits(request: httpx2.Request) -> AnswerLimits:

@@ -19,7 +19,7 @@ class Links(Frozen):
     """Addresses from which links to a run are built. Reports contain no links if neither address is set."""
 
     base: str | None = None
-    """The part before `/run/` of the address that the user gave, such as `https://host/experiment/default`."""
+    """The part of the user's address before `/run/`, such as `https://host/experiment/default`."""
     visualizer: str | None = None
     """Address of the configured visualizer. Links append the run's experiment to this address."""
 
@@ -53,7 +53,7 @@ _EXPECTED = "expected …/experiment/<experiment>/run/<runId>, a run id, or a sn
 
 
 class RunAddress(Frozen):
-    """A run in the form in which the user named it: an address, an id or a snapshot folder."""
+    """A run as the user named it: by an address, an id or a snapshot folder."""
 
     kind: Literal["url", "id", "snapshot"]
     run_id: str | None = None
@@ -100,7 +100,7 @@ def parse_address(argument: str, cwd: Path) -> RunAddress:
 
 
 def _nearest(path: Path, cwd: Path) -> str:
-    """Return a suggestion of entries whose names resemble the name of a missing path; empty if no name is similar.
+    """Return a sentence that suggests entries with names similar to a missing path; empty if there are none.
 
     Only folders within `cwd` are searched.
     """
@@ -120,8 +120,8 @@ _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 def is_document_id(name: str) -> bool:
     """Return True if `name` has the form of a Convex document id.
 
-    A document id is the base32 encoding of a table number, 16 bytes, and a Fletcher-16 checksum of both. This check is
-    used only to explain errors, because the deployment decides whether an id is valid.
+    A document id encodes three parts in base32: a table number, 16 bytes, and a Fletcher-16 checksum of these two. This
+    check is used only to explain errors, because the deployment decides whether an id is valid.
     """
     bits = "".join(f"{_BASE32.find(character):05b}" for character in name if character in _BASE32)
     content = [int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8)]
@@ -245,7 +245,7 @@ def parse_columns(assignments: Sequence[str], fields: Collection[str] = tuple(CO
     Raises `UsageError` if a text is malformed or names no field.
     """
     columns: dict[str, str] = {}
-    # A column's name can contain a comma, so a comma only separates if a field and `=` follow.
+    # A column's name can contain a comma, so a comma is a separator only if a field and `=` follow.
     next_field = re.compile(rf",(?=\s*(?:{'|'.join(fields)})\s*=)")
     for assignment in (part for text in assignments for part in next_field.split(text)):
         field, equals, name = (part.strip() for part in assignment.partition("="))

@@ -96,7 +96,7 @@ def read_trajectory(path: Path, load: _Load) -> AtifTrajectory:
         metrics = object_of(trajectory.get("final_metrics")) or metrics
         fields = ("schema_version", "session_id", "trajectory_id", "notes", "extra")
         metadata |= {name: trajectory[name] for name in fields if trajectory.get(name) and name not in metadata}
-        # A continuation repeats steps of the file before it. They must not count twice.
+        # A continuation repeats steps of the file before it. These steps must not be counted twice.
         steps = [step for step in dicts(trajectory.get("steps")) if part == path or not step.get("is_copied_context")]
         measured += [object_of(step.get("metrics")) for step in steps]
         times += [time for step in steps if (time := text_of(step.get("timestamp")))]
@@ -218,7 +218,7 @@ def first_request(trajectory: AtifTrajectory) -> str:
 class AtifReader(EvalReader):
     """Reads a trajectory file, or a folder of trajectories.
 
-    Every eval has the status incomplete, because trajectories have no verdict.
+    Every eval has the status `incomplete`, because trajectories have no verdict.
     """
 
     format = NAME

@@ -83,11 +83,11 @@ class _Index(NamedTuple):
     cleared: list[Path]
     """Session files that contain several conversations."""
     sub_agents: list[tuple[str, Path]]
-    """Id of the session that started a sub-agent, and the sub-agent's file."""
+    """For each sub-agent, the id of the session that started it, and the sub-agent's file."""
 
 
 class ClaudeCodeReader(EvalReader):
-    """Reads sessions of Claude Code. Every eval has the status incomplete, because a session has no verdict."""
+    """Reads sessions of Claude Code. Every eval has the status `incomplete`, because a session has no verdict."""
 
     format = NAME
 
@@ -207,7 +207,7 @@ class ClaudeCodeReader(EvalReader):
         return line
 
     def _without_abandoned(self, lines: list[_Line], place: str) -> list[_Line]:
-        """Return the lines without those that the user took back with a rewind.
+        """Return the lines, except those that the user discarded with a rewind.
 
         After a rewind, several branches of lines follow the rewound line. Only the last branch is current.
         """

@@ -25,7 +25,7 @@ _LINE_TYPES = ("event_msg", "session_meta", "turn_context", "response_item", "co
 
 
 class CodexReader(EvalReader):
-    """Reads a session of Codex. The eval has the status incomplete, because a session has no verdict.
+    """Reads a session of Codex. The eval has the status `incomplete`, because a session has no verdict.
 
     The file contains every message and command twice. Only the lines of type `response_item` are used for messages and
     commands.

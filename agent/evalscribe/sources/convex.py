@@ -118,7 +118,7 @@ async def check_deployment(functions: ConvexFunctions) -> str:
         except FunctionFailed as failure:
             message = str(failure)
             if _is_withheld(message) and functions.has_key:
-                # The tables of another deployment can have other numbers, so the id itself might have been refused.
+                # The tables of another deployment can have different numbers, so the id might have been refused.
                 in_doubt = "; the deployment hides the reasons for errors, so it may lack the functions"
             elif not _BAD_ID.search(message):
                 raise await payloads.refused(message, path) from None
@@ -261,7 +261,7 @@ _REFUSED = (401, 403)
 
 
 class ConvexRetryPolicy(Frozen):
-    """Maximum number of attempts at one call, and time limits in seconds."""
+    """Maximum number of attempts per call, and time limits in seconds."""
 
     attempts: int = 4
     first_pause: float = 0.5
@@ -299,8 +299,8 @@ class _TryAgain(Exception):
         self.unreachable = unreachable
 
 
-# Convex's Python clients are not used (version 0.8.1): `ConvexClient` reconnects for ever after a wrong key or an
-# unreachable host, and `ConvexHttpClient` has no time limit.
+# Convex's Python clients (version 0.8.1) are not used: with a wrong key or an unreachable host, `ConvexClient`
+# reconnects forever, and `ConvexHttpClient` has no time limit.
 class ConvexHttp:
     """Calls Convex functions by HTTP POST. Implements `ConvexFunctions`.
 

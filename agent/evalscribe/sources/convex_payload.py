@@ -225,7 +225,7 @@ _LOCAL_STATE = "answer/convex_local_"
 The database was stored with three reference answers but is not part of them.
 """
 _MOST_NAMED = 5
-"""Maximum number of files that are named in one phrase about missing text."""
+"""Maximum number of files that are named in one phrase about files that are not text."""
 
 
 def decode_run(payload: object, links: Links) -> Run:
@@ -368,9 +368,9 @@ def _failed_step(entry: JsonObject) -> tuple[str | None, str | None]:
 
 
 def _with_free_path(eval: Eval, printed_paths: set[str]) -> Eval:
-    """Increase an eval's trial number until the printed path is not in `printed_paths`.
+    """Return the eval, with its trial number increased until its printed path is not in `printed_paths`.
 
-    Then add the path to `printed_paths`.
+    The printed path is then added to `printed_paths`.
     """
     while (printed := prose.path(eval.path)) in printed_paths:
         eval = eval.model_copy(update={"trial": eval.trial + 1, "trials": max(2, eval.trials)})
@@ -433,9 +433,9 @@ def _outputs(payload: JsonObject, info: JsonObject, eval: Eval) -> tuple[tuple[D
 def _split_log(content: str, eval_path: str) -> tuple[str, str]:
     """Split run.log at the last header of the runner.
 
-    Return the text before the header and the text from the header on. The model might have written its own `run.log`,
-    and the runner then appends to this file. If there is no header, the whole file is returned as the text before the
-    header, because nothing shows which part the runner wrote.
+    Return the text before the header, and the header with the text after it. The model might have written its own
+    `run.log`, and the runner then appends to this file. If there is no header, the whole file is returned as the text
+    before the header, because nothing shows which part the runner wrote.
     """
     lines = content.split("\n")
     header = f"=== Eval: {eval_path} ==="
@@ -511,7 +511,7 @@ class EvalPayloadError(Exception):
 
 
 class PayloadReader(Protocol):
-    """Reads raw answers in the format of the functions of convex-evals."""
+    """Reads raw answers in the format that the functions of convex-evals return."""
 
     async def summary(self) -> object:
         """Return the raw answer with the run and its failed evals. Raises `EvalscribeError`."""

@@ -122,8 +122,8 @@ def _step(name: str, metric: Mapping[str, object]) -> Step:
 def _status(case: Mapping[str, object], steps: list[Step]) -> tuple[EvalStatus, str | None]:
     """Return the status of a test case, and the reason.
 
-    If a metric raised an exception and no metric failed, an unsuccessful test case has the status error rather than
-    failed.
+    If a metric raised an exception and no metric failed, an unsuccessful test case has the status `error`, not
+    `failed`.
     """
     success = case.get("success")
     if not steps or not isinstance(success, bool):

@@ -30,7 +30,7 @@ _FIGURES = (
 
 
 def render_line(item: Run | Record) -> str:
-    """Render a run or an eval's record as one line, without line end. `parse_line` restores an equal object."""
+    """Render a run or an eval's record as one line, without a line end. `parse_line` restores an equal object."""
     if isinstance(item, Run):
         unknown = {name for name in _FIGURES if getattr(item, name) in (None, ())}
         return _json({"run": item.model_dump(mode="json", exclude=_OMITTED | unknown)})

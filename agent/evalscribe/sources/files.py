@@ -95,7 +95,7 @@ def open_regular(path: Path) -> BinaryIO:
     """
     with read_errors(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        # The open file is checked and not the path, because the path can be replaced between a check and its opening.
+        # The open file is checked, not the path, because the path can be replaced between the check and the opening.
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise DataError(f"{path} is not a regular file")
@@ -151,7 +151,7 @@ def is_folder(path: Path) -> bool:
 
 
 def is_entry(name: str) -> bool:
-    """Return whether a text can be the name of an entry directly in a folder. A path such as `../a` cannot."""
+    """Return whether a text can be the name of an entry directly in a folder. A path such as `../a` cannot be one."""
     return bool(name) and name not in (".", "..") and not any(character in name for character in "/\\\0")
 
 
@@ -172,7 +172,7 @@ MAX_LINE_BYTES = 128 * 1024 * 1024
 
 
 def read_lines(reading: FileReader) -> Iterator[tuple[int, str | None, bool]]:
-    """Yield the number and text of each line that is not blank, and whether the line has a line end.
+    """Yield the number and text of each non-blank line, and whether the line has a line end.
 
     The text of a line that is too long is None.
     """
@@ -203,7 +203,7 @@ def _decoded_line(
 
 
 def first_line(path: Path) -> str | None:
-    """Return the first line of a file that is not blank.
+    """Return the first non-blank line of a file.
 
     Returns None if there is no such line, or if the line is too long.
     """

@@ -46,7 +46,7 @@ _DATASET = ("key", "input", "expected_output", "metadata", "split", "cluster")
 
 If a file has these fields, the error says that it is a dataset and contains no runs.
 """
-# Text contains white space and the escape character of terminal colors. Other control characters mean a binary file.
+# Text can contain whitespace and the escape character of terminal colours. Other control characters mean a binary file.
 _CONTROL = bytes({*range(32)} - {*b"\t\n\f\r\x1b"})
 
 
@@ -89,7 +89,7 @@ def recognise(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -
         return _using(recognised, path, overrides, in_folder=in_folder)
     start = FileStart(path)
     if not start.is_zip and not start.is_sqlite and not start.character:
-        raise DataError(f"{path} {'is empty' if not start.bytes else 'contains only white space'}")
+        raise DataError(f"{path} {'is empty' if not start.bytes else 'contains only whitespace'}")
     for format in formats():
         if feature := format.recognise(start, overrides):
             return _using(Recognised(format, feature), path, overrides, in_folder=in_folder)
@@ -106,7 +106,7 @@ def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
     except (OSError, ValueError):
-        # It is not a valid path, and `FileReader` raises the error that says so.
+        # The path is not valid. `FileReader` raises the error that says so.
         return False
 
 
@@ -150,7 +150,7 @@ def _unrecognised(start: FileStart) -> DataError:
         if start.character == "{" and start.line is None:
             with FileReader(path) as reading:
                 stream = JsonStream(reading, str(path))
-                # Reading on raises the error that states where the file is not JSON.
+                # Reading further raises the error that states where the file is not valid JSON.
                 for _ in stream.names():
                     stream.skip()
                 stream.end()
@@ -191,7 +191,7 @@ def _kind(value: object) -> str:
 def run_files(path: Path) -> tuple[Path, ...]:
     """Return every file below a folder, sorted by name, except links and hidden files.
 
-    A snapshot counts as one file, and so does a folder of a format that is read as a whole.
+    A snapshot counts as one file. So does a folder whose format is read as a whole.
 
     Raises:
         AccessError: There is no permission to read a folder.

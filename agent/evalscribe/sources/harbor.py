@@ -61,11 +61,11 @@ MAX_TASK_LEVELS = 50
 VERIFIER_FOLDER, VERIFIER_OUTPUT = "verifier", "test-stdout.txt"
 """Name of the folder with a verifier's files, and name of the output file in this folder.
 
-The folder is in each trial's folder and in `/logs`.
+The folder is in each trial's folder and, in the sandbox where an answer is graded, in `/logs`.
 """
 REFERENCE_AGENTS: dict[str, AnswerKind] = {"oracle": "reference answer", "nop": "empty answer"}
 LIMITS = ("AgentTimeoutError", "OutputTokenExceededError", "ContextWindowExceededError")
-"""Exceptions which mean that the agent reached a limit. Harbor still grades the unfinished work."""
+"""Exceptions that mean that the agent reached a limit. Harbor still grades the unfinished work."""
 _LOGS = (".txt", ".log", ".jsonl")
 _TRIAL_FIELDS = frozenset(("task_name", "trial_name", "task_checksum"))
 _JOB_FIELDS = frozenset(("n_total_trials", "stats"))
@@ -638,7 +638,7 @@ def _usage(result: Mapping[str, object], trajectories: Sequence[AtifTrajectory])
     """Return the tokens and the cost of the agent, summed over all steps of the trial."""
     agent_results = [
         object_of(step_result.get("agent_result"))
-        # In a trial with several steps, only the steps have figures of the agent.
+        # In a trial with several steps, only the steps record the agent's figures.
         for step_result in (dicts(result.get("step_results")) or [dict(result)])
     ]
     fields = {
@@ -721,7 +721,7 @@ def task_folders(root: Path) -> dict[str, Path]:
 
     A task's folder can be the root itself, a folder in it, or a folder one level deeper.
     """
-    # In reverse order, so that of several folders with one name the first is used.
+    # In reverse order, so that the first of several folders with the same name is used.
     return {folder.name: folder for folder in reversed([*_task_folders(root)])}
 
 
@@ -773,7 +773,7 @@ def _folders(path: Path) -> list[Path]:
 
 def _is_trial(folder: Path) -> bool:
     start = FolderStart(folder)
-    # An interrupted trial has no other file than its config.
+    # An interrupted trial has no file except its config.
     return start.top_of("result.json").keys() >= _TRIAL_FIELDS or start.top_of("config.json").keys() >= {
         "task",
         "trial_name",

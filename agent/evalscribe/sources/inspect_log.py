@@ -20,7 +20,7 @@ from evalscribe.sources.recognition import FileStart, Format, has
 from evalscribe.sources.records import RecordFile
 from evalscribe.sources.streams import JsonStream, decode_json
 
-# Logs are read without the package `inspect-ai`, which brings about forty other packages.
+# Logs are read without the package `inspect-ai`, which requires about forty other packages.
 _PIECE = re.compile(
     r"(?P<sample>.*_epoch_\d+)/"
     r"(?:(?P<head>sample)|metadata|skeleton|(?P<part>messages|events|calls|attachments)/(?P<first>\d+|stats|uuids))\.json",
@@ -116,8 +116,9 @@ These fields are read elsewhere, are sums over samples, or describe the log itse
 _UNKEPT = ("dataset", "packages", "scorers", "metrics", "viewer", "shards", "model_roles")
 """Fields of the log's `eval` object that are dropped, because they are long and the same for all samples."""
 LONGEST_KEPT = 2000
-"""Maximum number of characters in a field of the log's header. A longer field is left out, because the header's fields
-are stored with every sample.
+"""Maximum number of characters in a field of the log's header.
+
+A longer field is left out, because the header's fields are stored with every sample.
 """
 Header = Mapping[str, JsonValue]
 

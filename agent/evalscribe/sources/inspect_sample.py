@@ -244,7 +244,7 @@ def _event_json(value: object) -> str:
 # Inspect writes a letter for correct, partially correct, incorrect and no answer.
 _WORDS: dict[str, float] = {"c": 1, "p": 0.5, "i": 0, "n": 0, "yes": 1, "no": 0, "true": 1, "false": 0}
 PLACEHOLDER = "88F74D2C"
-"""Name of the only scorer in logs of the first versions of Inspect."""
+"""Placeholder for the name of the only scorer, in logs of the first versions of Inspect."""
 
 
 def score_value(value: JsonValue) -> float | None:
@@ -434,7 +434,7 @@ def _status(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], left_out
     main = main_score(next(iter(scores.values()), {}))
     if main is not None and main > 1:
         left_out.add("a score above 1, which means neither passed nor failed")
-    # Without a score, a limit ended the sample before it could be scored.
+    # If there is no score, a limit ended the sample before it could be scored.
     if main is None or main > 1:
         return "failed" if sample.get("limit") and not scores else "incomplete"
     return "passed" if main == 1 else "failed"

@@ -109,7 +109,7 @@ def make_item_key(item: Item) -> str:
 
 
 def render_item(item: Item) -> str:
-    """Render an item as one line, without line end.
+    """Render an item as one line, without a line end.
 
     `parse_item` restores an equal item, regardless of its argument `source`.
     """
@@ -268,7 +268,7 @@ class ItemCollector:
 
     def _keyed(self, item: Item) -> Item:
         """Add a suffix such as `-2` to the item's key if an earlier item has the same key."""
-        # The search starts at the last suffix. From 2, many equal items would take quadratic time.
+        # The search starts at the last suffix. If it started at 2, many equal items would take quadratic time.
         key, number = item.key, self._equal.get(item.key, 1)
         while key in self._places:
             number += 1
@@ -443,7 +443,8 @@ class CsvRows(ItemFile):
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         with FileReader(self._path) as reading:
-            # Invalid bytes become surrogates, for which `_row` refuses the row. An error here would end the table.
+            # Invalid bytes become surrogates, and `_row` refuses rows with surrogates. An error here would end the
+            # reading of the table.
             decode = partial(bytes.decode, errors="surrogateescape")
             yield from csv_rows(reading, self._columns.delimiter, self._intake.place, self._intake.refuse, decode)
 

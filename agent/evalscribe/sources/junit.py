@@ -23,7 +23,7 @@ NAME = "junit"
 _VERDICTS: dict[str, EvalStatus] = {"error": "error", "failure": "failed", "skipped": "incomplete"}
 """Status of a test case for each element that the test case can contain.
 
-The most severe status comes first. If a test case contains several of these elements, the most severe one counts.
+The most severe status comes first. If a test case contains several of these elements, the most severe one is used.
 """
 _RERUNS = ("rerunFailure", "rerunError", "flakyFailure", "flakyError")
 _TEXTS = (*_VERDICTS, "system-out", "system-err", *_RERUNS, "stackTrace")

@@ -205,7 +205,7 @@ def _answer(line: Line) -> _Answer:
 
 
 def _likelihood(value: object) -> float | None:
-    """Return the likelihood in a pair such as `["-5.4", "False"]`; None if the value is no such pair."""
+    """Return the likelihood in a pair such as `["-5.4", "False"]`; None if the value is not such a pair."""
     if not isinstance(value, list) or len(value) != 2:
         return None
     with suppress(ValueError):

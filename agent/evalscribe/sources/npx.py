@@ -26,9 +26,9 @@ TIMEOUT = 180.0
 """Time limit for one call, in seconds."""
 AT_ONCE = 4
 MOST_WARNINGS = 100
-"""Maximum number of positions in the standard output at which parsing the result is tried.
+"""Maximum number of positions in the standard output from which `_result` tries to parse a value.
 
-Warnings can precede the result.
+There can be several positions, because warnings can precede the value.
 """
 _DEPENDENCIES = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 _NOISE = re.compile(r"npm (?:notice|warn)\b|Ignoring `--prod`|This is determined by the permissions|\(node:\d+\)", re.I)
@@ -168,8 +168,7 @@ class ConvexNpx:
     def _deployment_options(self, env_path: Path | None) -> tuple[str, ...]:
         """Return the command line options that select the deployment.
 
-        As the tool does, this function looks for keys first in the environment, then in .env.local, and finally in
-        .env.
+        Like the tool, this function looks for keys first in the environment, then in .env.local, and finally in .env.
         """
         names = (*DEPLOY_KEYS, SELF_HOSTED_URL)
         paths = [env_path] if env_path else [self._folder / name for name in ENV_FILES]

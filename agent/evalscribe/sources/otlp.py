@@ -300,7 +300,7 @@ class _Traces:
         Traces are in the order of their start times, and so are the spans and log records of each trace.
         """
         if not self._indexed:
-            # The index is created when all rows are there, so that it is not updated for each row.
+            # The index is created after all rows are inserted, so that it is not updated for each row.
             self._database.execute("CREATE INDEX by_trace ON parts (trace, start, number)")
             self._indexed = True
         begun = "SELECT trace, count(*) FROM parts GROUP BY trace ORDER BY MIN(start), MIN(number)"

@@ -51,7 +51,7 @@ _CODE = frozenset(("exec", "file", "golang", "http", "https", "package", "python
 _RAISED = re.compile(
     r"(?:Custom function threw error|(?:Python|Ruby) (?:code execution|assertion) failed|Could not extract JSON from)\b"
 )
-"""Matches the beginning of a reason which says that an assertion's own code or model failed."""
+"""Matches the beginning of a reason that says that an assertion's own code or model failed."""
 _REFERENCES = frozenset(
     ("equals", "similar", "levenshtein", "rouge-n", "bleu", "gleu", "meteor", "factuality", "model-graded-factuality")
 )
@@ -86,7 +86,7 @@ _ROW = {
 _ORDER = frozenset(("eval_id", "test_idx", "prompt_idx", "id"))
 """Columns by which rows are selected and sorted.
 
-These columns must be ordinary columns, because computing generated columns can take any length of time.
+They must be ordinary columns, because a generated column can take arbitrarily long to compute.
 """
 _JSON_COLUMNS = frozenset(("test_case", "prompt", "provider", "response", "grading_result", "named_scores", "metadata"))
 _CSV_STATUS = ["Status", "Score", "Named Scores"]
@@ -242,7 +242,7 @@ class Promptfoo(EvalReader):
                 evaluation = str(id or number)
                 fields = dict(zip(stored, map(_decoded, texts), strict=True))
                 summary = object_of(fields.get("results"))
-                # This replaces the previous evaluation, whose rows have all been read, so that one is held at a time.
+                # All rows of the previous evaluation have been read. It is replaced, so that only one is in memory.
                 self._about = {
                     evaluation: {
                         "evalId": id,
@@ -287,7 +287,7 @@ class Promptfoo(EvalReader):
             scores = {"score": score, **(scores or _named_scores(row))}
         usage = object_of(row.get("tokenUsage")) or object_of(response.get("tokenUsage"))
         if not usage and row.get("failureReason") == ERROR:
-            # For an error, files state 0 tokens and databases none. Both must lead to the same eval.
+            # For an error, files state 0 tokens, and databases state none. Both must lead to the same eval.
             usage = {"prompt": 0, "completion": 0}
         metadata = object_of(row.get("metadata")) or object_of(test.get("metadata"))
         error = as_text(row.get("error")) or as_text(response.get("error"))
@@ -639,7 +639,7 @@ def _short(text: str) -> str:
 
 
 def _column_key(row: Mapping[str, object]) -> str:
-    # The index counts combinations of prompt and provider, and not prompts.
+    # The index counts combinations of prompt and provider, not prompts.
     at = row.get("promptIdx")
     return str(at) if isinstance(at, int) else "\0".join(_column(row))
 

@@ -31,7 +31,7 @@ class FileStart:
         with FileReader(path) as reading:
             self.bytes = reading.read(4096)
         self.character = "" if self.is_zip or self.is_sqlite else self._character()
-        """First character of the file that is not white space; empty for zip files and SQLite databases."""
+        """First non-whitespace character of the file; empty for zip files and SQLite databases."""
 
     @property
     def is_zip(self) -> bool:
@@ -110,8 +110,9 @@ class FileStart:
 
     @property
     def first(self) -> Mapping[str, object]:
-        """First object of the file: the first element if the file is a list, otherwise the first line or the whole
-        file.
+        """First object of the file.
+
+        It is the first element if the file is a list, otherwise the first line or the whole file.
         """
         if self.character == "[":
             with suppress(DataError):
@@ -174,8 +175,7 @@ class Format(NamedTuple):
     The function returns None if the file has a different format.
     """
     recognise_folder: Callable[[FolderStart], str | None] = lambda _start: None
-    """Function that recognises folders that are read as a whole, and returns the feature by which a folder is
-    recognised.
+    """Function like `recognise`, for folders that are read as a whole.
 
     The function returns None if the folder has a different format.
     """

@@ -42,7 +42,7 @@ A hostile file can have a different problem in every record.
 MORE = "something else"
 MAX_PLACE = 160
 MAX_HELD_NAME = 1_000
-"""Maximum length of a name that is kept in memory unchanged for each run. Longer names are cleaned and cut at once."""
+"""Maximum length of a name that is kept in memory unchanged for each run. Longer names are shortened immediately."""
 MAX_RUNS = 10_000
 """Maximum number of runs in a file or folder. Some data about each run stays in memory until the end."""
 MAX_STEPS = 2_000
@@ -155,10 +155,10 @@ class Trials:
         self._tasks = HashTable()
         """Number of trials of each task, by the task's hash.
 
-        If all trial numbers from 1 to n are taken, `_TAKEN` times n is added to the number of trials.
+        The value also records the n for which all trial numbers from 1 to n are taken: `_TAKEN` times n is added to it.
         """
         self._ahead: set[int] = set()
-        """Hashes of a task and a taken trial number. Only numbers above the task's lowest free number are stored."""
+        """Hashes of pairs of a task and a taken trial number above the task's lowest free number."""
 
     def count(self, *task: str) -> None:
         """Count a trial of a task. The task is identified by any number of texts."""
@@ -240,8 +240,8 @@ class RecordFile(ABC):
 class SourceRun:
     """A run as read from the source.
 
-    A time that is None is taken from those evals of the run that have times. A figure that is None is the sum over the
-    evals of the run, if every eval has this figure.
+    If a time is None, the earliest start or the latest end of the run's evals is used. If a figure is None, the sum
+    over the run's evals is used, provided that every eval has this figure.
     """
 
     key: str = ""

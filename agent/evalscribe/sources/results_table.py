@@ -357,7 +357,7 @@ class ResultsTable(RecordFile):
                 if score.value is not None and score.value > 1 and summary.above is None:
                     summary.above = place, score.value
         except DataError:
-            # With rows, the second pass raises this error after it has yielded them.
+            # If there are rows, the second pass yields them and then raises this error.
             if not summary.rows:
                 raise
         self._check(summary, left_out)

@@ -67,7 +67,7 @@ class SqliteFile:
         try:
             self._start()
             cursor = self._connection.execute(query, values)
-            # Only the time of SQLite counts, and not the time that the caller takes for a row.
+            # Only SQLite's own time counts, not the time that the caller spends on a row.
             while (row := cursor.fetchone()) is not None:
                 self._stop()
                 yield row

@@ -25,9 +25,9 @@ MAX_VALUE_CHARS = 128 * 1024 * 1024
 MAX_INT_DIGITS = 18
 _SPACE = re.compile(r"[ \t\r\n]*")
 _CUT = 16
-"""Number of characters at the end of the text read so far in which a parse error is not final.
+"""Length, in characters, of the last part of the text read so far. A parse error in this part is not final.
 
-A parse error in this part might only mean that more text must be read.
+Such an error might only mean that more text must be read.
 """
 
 
@@ -109,7 +109,7 @@ class JsonStream:
         self._ended = not first
 
     def peek(self) -> str:
-        """Return the next character that is not white space, without consuming it; empty at the end of the file."""
+        """Return the next non-whitespace character without consuming it; empty at the end of the file."""
         while True:
             space = _SPACE.match(self._text, self._at)
             self._at = space.end() if space else self._at

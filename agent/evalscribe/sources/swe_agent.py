@@ -1,6 +1,6 @@
 """Read trajectories of SWE-agent and mini-SWE-agent: the messages, the patch, and how the agent's work ended.
 
-A trajectory is for one task. A trajectory does not say whether the patch is correct. SWE-bench evaluates the patch
+Each trajectory is about one task. It does not say whether the patch is correct, because SWE-bench evaluates the patch
 later (see `swebench`).
 """
 

@@ -502,7 +502,7 @@ class _Reference:
 _LISTS = ("submitted", "error", "empty_patch", "unresolved", "resolved")
 """Names of the lists of instances in a run report.
 
-If an instance is in several lists, the last of these lists counts.
+If an instance is in several lists, the last of these lists is used.
 """
 
 
@@ -539,7 +539,7 @@ def _instances(submission: _Submission | None, evaluation: _Evaluation | None) -
 
 
 def _evaluation_of(report: _Report) -> _Evaluation:
-    """Return an evaluation of which only the run report is known.
+    """Return an evaluation for which there is only a run report.
 
     The file name of a report by the harness states the model. The file name of a report by SWE-bench's service states
     no model.

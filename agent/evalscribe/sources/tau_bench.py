@@ -217,9 +217,7 @@ def _expected(action: JsonValue) -> Action:
 
 
 def _difference(expected: list[Action], actual: list[Action]) -> str | None:
-    """Describe the most important difference between expected and actual calls on one line; None if the calls are
-    equal.
-    """
+    """Describe on one line the main difference between expected and actual calls; None if the calls are equal."""
     differences = compare_calls(expected, actual)
     return one_line(describe_difference(differences[0], expected, actual)) if differences else None
 

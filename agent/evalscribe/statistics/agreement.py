@@ -41,8 +41,9 @@ def kappa(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa | N
     Each row stands for a label of one rater, and each column for a label of the other rater.
 
     The interval is computed by the asymptotic method of Fleiss, Cohen and Everitt (1969, Psychological Bulletin 72),
-    and is too narrow for few pairs. If the raters always agree, for example, this interval has no width. The interval
-    is then Wilson's interval of the observed agreement, with both ends corrected for the agreement expected by chance.
+    and is too narrow for few pairs. If this interval would have no width, for example because the raters always agree,
+    it is replaced by Wilson's interval of the observed agreement, with both ends corrected for the agreement expected
+    by chance.
 
     Returns:
         Kappa, or `None` if there are no pairs or both raters always gave the same single label.
@@ -159,13 +160,19 @@ class LabelScore(Frozen):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def precision(self) -> float | None:
-        """Share of the judge's uses of the label that people confirm; `None` if the judge never gave the label."""
+        """Of the subjects to which the judge gave the label, the share to which people gave it too.
+
+        `None` if the judge never gave the label.
+        """
         return self.hits / self.predictions if self.predictions else None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def recall(self) -> float | None:
-        """Share of people's uses of the label that the judge matches; `None` if people never gave the label."""
+        """Of the subjects to which people gave the label, the share to which the judge gave it too.
+
+        `None` if people never gave the label.
+        """
         return self.hits / self.expected if self.expected else None
 
 

@@ -70,7 +70,10 @@ def _in_units(differences: Sequence[Fraction]) -> list[int]:
 
 
 def _exact_sign_flip(sizes: Counter[int], observed: int) -> PermutationResult | None:
-    """Return the probability of a sum at least as far from 0 as `observed`; `None` above `MOST_STEPS` additions."""
+    """Return the probability of a sum at least as far from 0 as `observed`.
+
+    Returns `None` if this would take more than `MOST_STEPS` additions.
+    """
     sums, steps = {0: 1.0}, 0
     # Sorted, so that the order of the pairs cannot change the last digits of the p-value.
     for size, number in sorted(sizes.items()):

@@ -79,7 +79,7 @@ _DELETE_ORPHANS = (
 class EvalCounts(Frozen):
     """Number of a run's evals by outcome, as in `Run`.
 
-    The class is also used for changes of these numbers. A decrease is a negative number.
+    The class is also used for changes in these numbers. A decrease is a negative number.
     """
 
     passed: int = 0
@@ -106,7 +106,7 @@ def save_run(connection: Connection, database: Database, run: Run) -> None:
     recorded = previous.recorded if previous else _recover_deleted(connection, run.id)
     stored_run = run.model_copy(update={"failures": (), "evals": None if _complete(recorded, run) else run.evals})
     connection.execute(_PUT_RUN, _values(stored_run, recorded))
-    # The source can state other counts now, but imported evals are counted themselves.
+    # The source's counts may have changed. They are used only if some evals have not been imported.
     if recorded:
         recount(connection, database, run.id)
 
@@ -114,7 +114,7 @@ def save_run(connection: Connection, database: Database, run: Run) -> None:
 def _recover_deleted(connection: Connection, run_id: str) -> int:
     """Remove the remaining data of deleted evals from a run that has no row in `runs`.
 
-    Return the number of the run's imported evals. Such data and evals can exist if the run is imported again while
+    Return how many imported evals the run still has. Such data and evals can exist if the run is imported again while
     `sweep` deletes it.
     """
     for statement in _DELETE_ORPHANS:
@@ -127,7 +127,7 @@ def save_failures(connection: Connection, run: Run) -> None:
     connection.execute(_LISTED, {"run_id": run.id})
     rows = ({**eval_values(run.id, eval), "number": number} for number, eval in enumerate(run.failures))
     while batch := list(islice(rows, _ROWS)):
-        # An eval that was imported has a row already. That row is kept, because it has more than the list says.
+        # An imported eval already has a row. That row is kept, because it has more data than the source's list.
         connection.execute(_LIST, batch)
 
 
@@ -359,7 +359,7 @@ _BY_KEY = (
 _PUT = {table.name: upsert(table) for table in _BY_KEY}
 _KINDS = {Verdict: "Verdict", Unclassified: "Unclassified"}
 """Name under which each class is stored. These names must not change, even if a class is renamed."""
-# A verdict can have been paid for.
+# A verdict might have been paid for, so an `Unclassified` never replaces it.
 _PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == _KINDS[Verdict])
 _RUNS_BY_NAME = (
     select(tables.runs.c.run_id)
@@ -501,11 +501,11 @@ class AnalysisStore:
         return self._get(tables.replays, _REPLAY, key=key, attempt=attempt)
 
     def put_proof(self, run_id: str, proof: Proof) -> None:
-        """Store the proof from replays of a failure, replacing any earlier proof."""
+        """Store what replays of a failure proved, replacing any earlier proof."""
         self._put(tables.proofs, run_id=run_id, eval_id=proof.eval_id, body=pack(proof))
 
     def proofs(self, run_id: str) -> tuple[Proof, ...]:
-        """Return the proofs from replays of a run's failures.
+        """Return what replays of a run's failures proved.
 
         A failure's evidence can have changed after its proof was stored.
         """
@@ -537,7 +537,7 @@ class AnalysisStore:
             return bool(connection.execute(_TAKE_APPROVAL, values).rowcount)
 
     def drop_approval(self, patch: Patch) -> None:
-        """Delete any request to approve a patch of the same recommendation, even if it is for another patch."""
+        """Delete the open request for the patch's recommendation, even if the request is for a different patch."""
         self._database.execute(_DROP_APPROVAL, {"run_id": patch.run, "recommendation": patch.recommendation})
 
     def put_running(self, analysis: RunningAnalysis, findings: Sequence[Finding] = (), first: int = 1) -> None:

@@ -108,7 +108,7 @@ class CollectionStore:
         self._database = database
 
     def add_collection(self, collection: Collection) -> None:
-        """Add a collection. Raises `UsageError` if a collection with another name has the same id."""
+        """Add a collection. Raises `UsageError` if its id belongs to a collection with a different name."""
         with self._database.writing() as connection:
             row = _first(connection, _COLLECTION, id=collection.id)
             if row is None:
@@ -204,7 +204,7 @@ class CollectionStore:
                 row = {"collection_id": collection_id, "id": labels.id, "body": pack(labels)}
                 connection.execute(insert(_label_sets), row)
             elif existing[labels.id] != labels:
-                raise UsageError(f"label set {labels.id!r} already exists with other content.\nUse another id.")
+                raise UsageError(f"label set {labels.id!r} already exists with different content.\nUse another id.")
 
     def label_set(self, collection_id: str, label_set_id: str) -> LabelSet:
         label_sets = {labels.id: labels for labels in self.label_sets(collection_id)}

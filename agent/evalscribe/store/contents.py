@@ -162,7 +162,7 @@ class PackedDocuments:
 def replace_gathered(connection: Connection, run_id: str, eval_id: str, gathered: Sequence[Document]) -> None:
     """Replace the documents that were gathered as an eval's evidence. Keep its imported documents."""
     packed = PackedDocuments()
-    # Negative numbers keep gathered documents apart from imported ones, which are numbered from 0. The order remains.
+    # Negative numbers keep gathered documents apart from imported ones, which are numbered from 0. Their order is kept.
     packed.add(run_id, eval_id, gathered, first=-len(gathered))
     connection.execute(_CLEAR[False], {"run_id": run_id, "eval_id": eval_id})
     packed.put(connection)

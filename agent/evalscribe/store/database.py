@@ -69,7 +69,7 @@ class DatabasePlace(Protocol):
         """Read the whole database, and describe the first problem found; None if there is no problem."""
 
     def check(self) -> None:
-        """Raise `UnavailableError` if another process has taken over a lock of this process."""
+        """Raise `UnavailableError` if the database was removed or another process took over a lock of this process."""
 
 
 def upgrade(place: DatabasePlace, engine: Engine) -> None:
@@ -155,8 +155,8 @@ def open_database(place: Path | str) -> "Database":
     target = _place(place)
     with target.explained():
         engine = target.engine()
-        # NUL is replaced on both engines, and in values that are looked up too, so that a value is found by the text
-        # that was given.
+        # NUL is replaced on both engines, and also in the values of searches, so that a search for the original text
+        # finds the stored text.
         event.listen(engine, "before_cursor_execute", _replace_nul, retval=True)
         try:
             upgrade(target, engine)
@@ -197,7 +197,7 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """Open a transaction that sees the database in its state at the transaction's first statement.
 
-        Raises `UnavailableError` if another process has taken over a lock of this process.
+        Raises `UnavailableError` if the database was removed or another process took over a lock of this process.
         """
         with self.place.explained(), self.readable(), self._engine.connect() as connection:
             # Write transactions do not check the locks, because the data that they write might have been paid for.

@@ -75,10 +75,10 @@ class DraftItems:
         execute_many(connection, _PUT, numbered)
 
     def _row(self, item: Item) -> dict[str, Any]:
-        # NUL would be replaced in the row, and the item could not be found by its key any more.
+        # NUL would be replaced in the row, and the item could no longer be found by its key.
         if "\x00" in item.key:
             raise DataError(f"item {item.key!r} cannot be stored: its key contains NUL")
-        # Without its source, so that equal items of several runs share one text.
+        # The text omits the source, so that equal items of several runs share one text.
         text = json_of(item.model_dump(mode="json", exclude={"source"}), f"item {item.key!r}")
         return {
             "item_key": item.key,

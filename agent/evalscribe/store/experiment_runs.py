@@ -331,7 +331,7 @@ class ExperimentRunStore:
 
         Raises `UnavailableError` if the store was removed or another process has taken over the run.
         """
-        # Writing alone would not notice it: SQLite goes on writing to a file that was removed.
+        # Writing alone would not reveal that the store was removed, because SQLite goes on writing to a removed file.
         self._database.place.check()
         return self._change(run_id, heartbeat_at=now).cancelling
 

@@ -46,8 +46,8 @@ def run_holder(folder: Path, run_id: str) -> str | None:
 
 
 def _run_file(run_id: str) -> str:
-    # The hash keeps two runs apart whose ids are equal in the first 40 characters or differ only in characters that a
-    # path cannot have.
+    # The hash distinguishes runs whose ids have the same first 40 characters, or differ only in characters that a path
+    # cannot have.
     return f"{path_part(run_id)[:40]}-{content_id(run_id)[-12:]}.lock"
 
 
@@ -76,8 +76,8 @@ def claimed(path: Path) -> Iterator[bool]:
             yield acquired
         finally:
             if acquired:
-                # Removed while the lock is held. Once it is released, the file could already be that of another
-                # process.
+                # The file is removed while the lock is held. Once the lock is released, the file could belong to
+                # another process.
                 path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
@@ -113,7 +113,7 @@ def _open(path: Path) -> int:
 
 def _write_holder(descriptor: int) -> None:
     start_time = datetime.now(UTC).isoformat(sep=" ", timespec="seconds")
-    # The file can still name an earlier holder, with a longer text.
+    # The file can still contain the longer text of an earlier holder.
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"process {os.getpid()} since {start_time}".encode(), 0)
 

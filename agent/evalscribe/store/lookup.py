@@ -1,7 +1,7 @@
 """Find stored objects by an id, the beginning of an id, or a name.
 
-The same rules hold for every kind of object. An id wins over a name, and a name over the beginning of an id. If several
-objects match, the error lists their ids. If none matches, the error lists the most similar names.
+The same rules hold for every kind of object. An id takes precedence over a name, and a name over the beginning of an
+id. If several objects match, the error lists their ids. If none matches, the error lists the most similar names.
 """
 
 import re

@@ -29,7 +29,7 @@ ACCESS_ERRORS = ("28", "42501", "25006")
 """SQLSTATE prefixes of errors about access: failed authentication, missing permissions, read-only transactions."""
 TEMPORARY_ERRORS = ("08", "23", "40", "53", "55", "57", "58")
 """SQLSTATE prefixes of temporary errors: lost connections, conflicts with other transactions, lack of space or memory,
-locks, a server that stops, I/O."""
+locks that are not available, a server that is stopping, and I/O errors."""
 TRIGGER_ERROR = "P0001"
 """SQLSTATE of the error that a trigger raises to protect a row from changes."""
 UNSTORABLE_VALUES = ("22", "54")
@@ -54,7 +54,7 @@ def translate_server_errors(store_name: str) -> Iterator[None]:
 def _explain(store_name: str, error: BaseException | None) -> EvalscribeError:
     state = getattr(error, "sqlstate", None) or ""
     message = _error_text(error)
-    # libpq reports errors before the connection stands with a message only, without a SQLSTATE.
+    # Errors that occur before the connection is established have only a message, without a SQLSTATE.
     if not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return _without_state(store_name, error, message)
     if state == TRIGGER_ERROR:
@@ -75,8 +75,8 @@ def _without_state(store_name: str, error: BaseException | None, message: str) -
     connection = getattr(error, "pgconn", None)
     if "database" in message and "does not exist" in message:
         return NotFoundError(f"database {store_name} does not exist.\nCreate it on that server: createdb NAME.")
-    # Some of these messages come from the server, in its language, so a password that is missing is recognised by the
-    # connection.
+    # Some of these messages come from the server, in its language, so the connection is also asked whether a
+    # password is missing.
     if any(word in message for word in REFUSAL_WORDS) or (connection and connection.needs_password):
         return _refused(store_name, message)
     return _unreachable(store_name, message)
@@ -95,7 +95,7 @@ def _unreachable(store_name: str, message: str) -> UnavailableError:
 
 def _error_text(error: BaseException | None) -> str:
     """Return the first line of an error message."""
-    # The lines after it can contain stored values.
+    # The lines after the first can contain stored values.
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     line = next(iter((primary or str(error)).splitlines()), "").removeprefix("connection failed: ")
     return line.rsplit("FATAL:", 1)[-1].strip().rstrip(".")
@@ -187,7 +187,7 @@ class ServerLock:
 
     def _is_abandoned(self) -> bool:
         """Return True if the lock is free or its holder is a dead process of this machine."""
-        # Whether a process lives can only be known on its own machine.
+        # Only the machine on which a process runs can tell whether the process is alive.
         name = self._holder_session()
         match = _HOLDER.fullmatch(name or "")
         return name is None or (match is not None and match[2] == _host() and not _is_alive(int(match[1])))
@@ -279,8 +279,7 @@ FROM information_schema.columns
 WHERE table_schema = current_schema() AND data_type IN ('character varying', 'text') AND collation_name IS NULL
 GROUP BY table_name
 """
-"""Builds the statements that make text columns compare and sort as in SQLite, whatever the language of the server is.
-"""
+"""Builds the statements that make text columns compare and sort as in SQLite, whatever the locale of the server is."""
 
 
 def server_at(url: str) -> "DatabaseServer":
@@ -341,7 +340,7 @@ class DatabaseServer:
             connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
             _wait_for_turn(connection, "upgrade")
             yield connection
-            # After the migrations, because their scripts create columns without a collation, for both engines.
+            # Done after the migrations: their scripts serve both engines and create columns without a collation.
             for alteration in connection.exec_driver_sql(_SET_COLLATION).scalars().all():
                 connection.exec_driver_sql(alteration)
 

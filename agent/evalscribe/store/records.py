@@ -81,7 +81,7 @@ class RecordRows:
         self.steps = [_step_row(step) for step in record.steps]
         self.transcripts = [_transcript_row(transcript) for transcript in record.transcripts]
         self.documents = record.documents
-        # Documents enter the digest of the record by their own digests, so that long texts are not rendered as JSON.
+        # In the record's digest, a document's text is replaced by its own digest, so that it is not rendered as JSON.
         document_digests = [[document.role, document.path, digest_of(document.text)] for document in record.documents]
         transcript_rows = [{**row, "messages": _hash(row["messages"])} for row in self.transcripts]
         self.eval["digest"] = self.digest = (
@@ -238,8 +238,8 @@ class Addition:
         self._database = database
         self._collection_id = collection_id
         self._runs = runs
-        # Built before the write lock is taken, because rendering and hashing take most of the time of an import. The
-        # last record of an id wins.
+        # Built before the write lock is taken, because rendering and hashing take most of the time of an import. If
+        # several records have the same id, the last is used.
         self._records = {(rows := RecordRows(record)).key: rows for record in records}
 
     def add(self) -> AddedCounts:
@@ -305,8 +305,8 @@ class Addition:
         numbers: dict[Key, int] = {}
         next_numbers: dict[str, int] = {}
         for key in written:
-            # A failure that was only listed has the number of its position among the failures, which is not its
-            # position in the run.
+            # The number of a failure that was only listed is its position among the failures, not its position in the
+            # run.
             if key in existing and existing[key].digest is not None:
                 numbers[key] = existing[key].number
                 continue
@@ -508,7 +508,7 @@ class RunStore:
         for batch in in_parts(names, PLACES_AT_ONCE):
             for place in self._places(_PLACES_BY_ID, batch):
                 places[place.eval_id] = (*places.get(place.eval_id, ()), place)
-            # A run id and a path can both contain slashes, so every slash can be the border.
+            # A run id and a path can both contain slashes, so every slash might be the one between them.
             names_by_path = {(name[:at], name[at + 1 :]): name for name in batch for at in _slashes(name)}
             for keys in (
                 list(names_by_path)[at : at + PLACES_AT_ONCE] for at in range(0, len(names_by_path), PLACES_AT_ONCE)
@@ -593,8 +593,8 @@ class RunStore:
     def sweep(self, *, dry_run: bool) -> tuple[SweptRows, ...]:
         """Delete unused rows, or only count them if `dry_run` is true. Other processes may read and write meanwhile.
 
-        Deletes runs that are in no collection and were neither analysed nor judged, evidence of deleted evals, and
-        texts without references.
+        Deletes runs that are in no collection and were neither analysed, labelled nor judged, evidence of deleted
+        evals, and texts without references.
         """
         return sweep(self._database, dry_run=dry_run)
 

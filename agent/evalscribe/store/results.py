@@ -44,7 +44,7 @@ _RESULT_BY_ID = matching(_results, "result_set_id", "id")
 _ANSWERED = matching(_results, "key").where(_results.c.output.is_not(None)).order_by(_results.c.created_at).limit(1)
 _CHANGED = ("key", "output", "error", "final", "input_tokens", "output_tokens", "cost_usd", "created_at")
 _PUT = update(_results).where(_results.c.id == bindparam("of_id")).values({name: bindparam(name) for name in _CHANGED})
-# An answer was paid for, so a later error leaves it.
+# An answer was paid for, so a later error does not replace it.
 _PUT_ERROR = _PUT.where(_results.c.output.is_(None))
 
 
@@ -154,7 +154,10 @@ def open_batches(place: Path | str) -> "BatchStore":
 
 
 class BatchStore:
-    """Batches, before and after they are sent, and their answers. Many processes may use the store at once."""
+    """Batches and their answers. Each batch is stored as an intent before it is sent.
+
+    Many processes may use the store at once.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -197,7 +200,10 @@ class BatchStore:
             connection.execute(statement.values(batch_id=batch_id))
 
     def drop(self, intent_id: str) -> None:
-        """Delete an intent that has no batch, and its unanswered requests. Keep answers that were already stored."""
+        """Delete an intent whose batch was not created or has expired, and its unanswered requests.
+
+        Answers that were already stored are kept.
+        """
         unanswered = (batch_items.c.intent_id == intent_id) & batch_items.c.body.is_(None)
         with self._database.writing() as connection:
             connection.execute(delete(batch_items).where(unanswered))

@@ -184,8 +184,8 @@ FILE = "store.db"
 BUSY_S = 60
 """Maximum seconds that an operation waits for other writers.
 
-SQLite keeps no queue: a waiting writer tries again every 0.1 seconds, and others can be faster. With four writers per
-file on a very busy machine, about one write in 250 waited for more than 10 seconds.
+SQLite keeps no queue: a waiting writer tries again every 0.1 seconds, and others can get ahead of it. With four writers
+per file on a very busy machine, about one write in 250 waited for more than 10 seconds.
 """
 
 

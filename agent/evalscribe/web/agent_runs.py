@@ -1,4 +1,4 @@
-"""Pages about imported agent runs: their paths, the agent runs in a bundle, and messages divided into pages."""
+"""Find the pages of imported agent runs, select agent runs for a bundle, and divide messages into pages."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,19 +21,19 @@ ON_PAGE = 200
 MOST_IN_BUNDLE = 200
 """Maximum number of agent runs per collection in a bundle. Agent runs that a result cites are included in addition."""
 LARGEST_IN_BUNDLE = 8_000_000
-"""Maximum total characters of a collection's agent runs in a bundle.
+"""Maximum total number of characters in a collection's agent runs in a bundle.
 
 An agent run that would exceed this total is left out unless a result cites it.
 """
 LONGEST_TEXT = 20_000
 """Maximum characters of a text on a page that also shows other texts. The message's own page shows the whole text."""
 LONGEST_IN_BUNDLE = 500_000
-"""Maximum characters of a message for which a bundle contains a separate page.
+"""Maximum number of characters in a message that has a page of its own in a bundle.
 
-A longer message has no page of its own in a bundle.
+A bundle has no such page for a longer message.
 """
 FOLDED_TEXT, FOLDED_LINES = 2_000, 25
-"""Maximum characters and lines of a text that is shown open. A longer text is folded until the reader opens it."""
+"""Maximum characters and lines of a text that is not folded. A longer text is folded until the reader opens it."""
 MOST_LINES = 2_000
 """Maximum number of lines of a document that are shown."""
 STATUSES = ("failed", "error", "incomplete", "passed")

@@ -28,13 +28,13 @@ from evalscribe.web.site import Query, Site
 log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 LARGEST_BODY = 64 * 1024
-"""Maximum bytes of a request's body."""
+"""Maximum size of a request's body, in bytes."""
 HEAD_START_S = 1
-"""Maximum seconds to wait for the first page before the address is printed."""
+"""Maximum time, in seconds, to wait for the first page before the address is printed."""
 GRACE_S = 1
-"""Maximum seconds for open requests to finish when the server stops."""
+"""Maximum time, in seconds, for open requests to finish when the server stops."""
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-# Evidence is hostile. If a text of it were rendered as markup after all, the browser would run no script of it, load
+# Evidence is hostile. Even if part of it were rendered as markup, the browser would run none of its scripts, load
 # nothing from elsewhere, and send no form to another site.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -68,7 +68,7 @@ class LocalRequestsOnly:
         self._app = app
         self._token = token
         self._cookie = f"evalscribe-{secrets.token_hex(4)}"
-        """Name of the cookie, new for each start. Browsers send a host's cookies to the servers on all of its ports."""
+        """Name of the cookie, new at each start, because a browser sends cookies to every port of a host."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -89,10 +89,10 @@ class LocalRequestsOnly:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
             return _refused("This page is only served to a browser on this machine.")
-        # Servers on other ports of this machine are other origins, so the whole origin must be equal.
+        # Servers on other ports of this machine have different origins, so the whole origin must match.
         if any(origin != f"http://{hosts[0]}" for origin in headers.getlist("origin")):
             return _refused("Requests from other sites are refused.")
-        # Some clients do not send this header. They pass, because every request needs the token as well.
+        # Some clients do not send this header. They are accepted, because every request needs the token as well.
         if not {"none", "same-origin"}.issuperset(headers.getlist("sec-fetch-site")):
             return _refused("Requests from other sites are refused.")
         if scope["method"] not in ("GET", "HEAD", "POST"):
@@ -264,7 +264,7 @@ def serve(site: Site, port: int, started: Callable[[str], None]) -> None:
     except OSError as error:
         listener.close()
         raise UnavailableError(
-            f"port {port} cannot be used: {error.strerror}; `port` 0 takes a free one", fields=("port",)
+            f"port {port} cannot be used: {error.strerror}; `port` 0 selects a free one", fields=("port",)
         ) from None
     address = f"http://{LOOPBACK}:{listener.getsockname()[1]}/?token={site.token}"
     config = uvicorn.Config(
@@ -272,7 +272,7 @@ def serve(site: Site, port: int, started: Callable[[str], None]) -> None:
         log_level="critical",
         access_log=False,
         server_header=False,
-        http="h11",  # Without this, uvicorn uses another parser if one is installed, with other limits.
+        http="h11",  # Without this, uvicorn uses another parser, with different limits, if one is installed.
         ws="none",
         timeout_graceful_shutdown=GRACE_S,
     )

@@ -44,7 +44,7 @@ def open_site(workspace: Workspace, scope: Scope, *, token: str | None = None) -
 class WrittenBundle(Frozen):
     pages: int
     size: int
-    """Total bytes of all files."""
+    """Total size of all files, in bytes."""
 
 
 def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBundle:

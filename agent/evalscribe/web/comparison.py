@@ -33,11 +33,11 @@ MOST_MODELS = 5
 """Maximum number of models per experiment whose newest runs are paired with each other in the list."""
 MOST_PAIRS = 80
 MOST_SHOWN = 100
-"""Maximum number of evals in a list that are shown with details. Of further evals, only the names are shown."""
+"""Maximum number of evals in a list that are shown with details. For further evals, only the names are shown."""
 MOST_OUTPUTS = 30
 """Maximum number of evals for which the outputs of both runs are read and compared."""
 LONGEST_OUTPUT = 3000
-"""Maximum characters shown of the differing part of each output."""
+"""Maximum number of characters that are shown of the differing part of each output."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class ComparisonPages(Pages):
         return load_record(store.runs, store.analyses, trial.run_id, trial.eval_id)
 
     def _written(self, comparison: Comparison, problems: list[str]) -> tuple[str, str] | None:
-        """Return name and text of the page that `evalscribe compare` wrote about these runs; None if it wrote none."""
+        """Return the name and text of the page that `evalscribe compare` wrote about these runs, if there is one."""
         base, candidate = comparison.base.runs, comparison.candidate.runs
         table = self.site.tasks.table
         run = next((run.run for run in table.runs if run.run.id == candidate[0]), None)

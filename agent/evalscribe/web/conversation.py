@@ -11,17 +11,17 @@ from evalscribe.text import cut, one_line
 from evalscribe.web.documents import LineBlock, LineSpan, PagedDocument, ShownLine
 
 FOLDED_LINES, FOLDED_CHARACTERS = 12, 1_500
-"""Maximum lines and characters of a tool call, a tool result or reasoning that is shown open.
+"""Maximum lines and characters of a tool call, a tool result or reasoning that is not folded.
 
-Longer texts are folded.
+Longer texts are folded until the reader opens them.
 """
 SPOKEN_LINES, SPOKEN_CHARACTERS = 80, 8_000
-"""Maximum lines and characters of a message from the user or the model that is shown open.
+"""Maximum lines and characters of a message from the user or the model that is not folded.
 
-Longer messages are folded.
+Longer messages are folded until the reader opens them.
 """
 PREVIEW = 80
-"""Maximum characters of a folded text that remain visible."""
+"""Maximum number of characters that remain visible of a folded text."""
 TURN_LINES = 60
 """Maximum lines of one turn in an excerpt."""
 EXCERPT_START, EXCERPT_END, EXCERPT_AROUND = 2, 4, 2
@@ -214,5 +214,5 @@ def recorded_turns(text: str) -> Sequence[TranscriptTurn]:
     Returns no turns if the text has another format, or if it begins with anything other than a turn.
     """
     turns = parse_transcript(text)
-    # `parse_transcript` finds turns in any text with lines that look like them.
+    # `parse_transcript` finds turns in any text with lines that look like turns.
     return turns if turns and turns[0].first == 1 else ()

@@ -191,9 +191,10 @@ class PagedDocument:
         return self.spans([(1, START), *ranges, (self.line_count - end + 1, self.line_count)])
 
     def spans(self, ranges: Iterable[tuple[int, int]], near: int = 2) -> Sequence[LineSpan]:
-        """Merge ranges of line numbers into spans in document order, with at most one page of characters in total.
+        """Merge ranges of line numbers into spans in document order.
 
-        Ranges are merged if at most `near` lines lie between them.
+        Ranges are merged if at most `near` lines lie between them. The spans end when their total reaches
+        `PAGE_CHARACTERS`.
         """
         spans, room = [], PAGE_CHARACTERS
         for first, last in merge_ranges(ranges, self.line_count, near):
@@ -271,7 +272,7 @@ class PagedDocument:
     def matches(self, words: str) -> Sequence[int]:
         """Return the numbers of the lines that contain a text, ignoring case.
 
-        The search ends after `MOST_MATCHES` + 1 lines.
+        The search ends after `MOST_MATCHES` + 1 matching lines.
         """
         lowered, numbers = words.lower(), []
         for n, line in enumerate(self.lines, 1):

@@ -1,4 +1,4 @@
-"""The page of a failed eval with its whole evidence, and the pages of its long documents."""
+"""The page of a failed eval with all of its evidence, and the pages of its long documents."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -361,7 +361,7 @@ class EvidencePages(Pages):
         except (EvalscribeError, UnicodeDecodeError) as error:
             return StoredEvidence(None, f"The evidence in the store cannot be read: {error}")
         if evidence is None:
-            return StoredEvidence(None, "The store has no evidence of this eval.")
+            return StoredEvidence(None, "The store has no evidence for this eval.")
         if isinstance(evidence, UnreadableEvidence):
             return StoredEvidence(None, f"The source could not read the evidence: {evidence.reason}")
         return StoredEvidence(evidence)

@@ -56,7 +56,7 @@ PAGE = 50
 MOST_LISTED_RUNS = 50
 """Maximum number of runs that are listed per experiment. The newest runs are listed."""
 MOST_COMPARED = 1_000
-"""Maximum number of trials of a run for which the list shows an interval and the run's page shows the comparison.
+"""Maximum size, in trials, of a run whose interval is in the list and whose comparison is on the run's own page.
 
 Computing the interval and the comparison takes seconds for 10,000 trials. If a run has more trials than the maximum,
 its comparison has a separate page.
@@ -346,7 +346,7 @@ class ExperimentPages(Pages):
     def _compared(self, run: ExperimentRun) -> Page | None:
         """Return the page with the comparison of a run.
 
-        It is a separate page because the comparison of many trials takes long.
+        It is a separate page because comparing many trials takes a long time.
         """
         if not run.terminal:
             return None
@@ -363,7 +363,7 @@ class ExperimentPages(Pages):
     def _missing(self, run: ExperimentRun) -> Sequence[str]:
         """Return the keys of the first `MOST_KEYS` items that have no trial."""
         tried = {key for key, _ in self.site.workspace.store.experiment_runs.done(run.id)}
-        # Keys are taken one by one, so that a large dataset is read only until enough are missing.
+        # Keys are taken one by one, so that a large dataset is read only until enough missing keys are found.
         keys = (item.key for item in items_of(self.site.workspace, run) if item.key not in tried)
         return [key for key, _ in zip(keys, range(MOST_KEYS), strict=False)]
 
@@ -484,7 +484,7 @@ class ExperimentPages(Pages):
         store = self.site.workspace.store.experiment_runs
         listed = listed_run(self.site.workspace, run)
         total = sum(store.tally(run.id).values())
-        # A trial appears once it is scored, and later trials can be scored first. Send some twice to miss none.
+        # A trial appears when it is scored, and later trials can be scored first. Some are sent twice, to miss none.
         new = min(total - shown, MOST_NEW) + (2 * run.concurrency if shown else 0) if total > shown else 0
         trials = [item.id for item in reversed(store.newest(run.id, new))]
         return {

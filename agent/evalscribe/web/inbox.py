@@ -23,7 +23,7 @@ MOST_CHANGES = 5
 """Maximum number of recommended changes shown at the top of the inbox."""
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 MOST_TOKENS = 400
-"""Maximum tokens of a quotation in which differences are marked. Comparing two quotations takes quadratic time."""
+"""Maximum tokens in a quotation whose differences are marked, because comparing quotations takes quadratic time."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class InboxPages(Pages):
 
 
 def _would_pass(report: LoadedReport, item: RecommendationSummary) -> bool:
-    """Return whether, according to its report, a recommended change lets all evals that it concerns pass.
+    """Return True if the evals would pass with the change, and each has a finding that does not blame the model.
 
     The report's table of recommendations follows the same rule.
     """

@@ -106,7 +106,7 @@ class LivePages(Pages):
         """Return the HTML fragment with the next cards.
 
         The parameter `after` of the address is the number of cards that the page already shows. If the analysis has
-        ended or was started again, the fragment contains no cards but the address that the page must open.
+        ended or was started again, the fragment contains no cards, only the address that the page must open instead.
         """
         after = int(query["after"]) if re.fullmatch(r"\d{1,9}", query.get("after", "")) else 0
         ended = None
@@ -152,7 +152,7 @@ def live_analyses(site: Site) -> Sequence[LiveAnalysis]:
 def _holder(analysis: RunningAnalysis, holder: Callable[[str], str | None]) -> str | None:
     """Describe the process that holds the run's lock, or return None if that process does not carry out the analysis.
 
-    A process that does not carry out the analysis can also lock the run.
+    Other processes can also lock the run.
     """
     described = holder(analysis.run_id)
     # The space after the number keeps process 12 apart from process 123.

@@ -135,7 +135,7 @@ def bars(title: str, rows: Sequence[CountBar]) -> Markup:
 def calibration_curve(bins: Sequence[CalibrationBin]) -> Markup:
     """Draw stated confidence against the share of verdicts with which people agree, with 95 % intervals.
 
-    A point on the diagonal means, for example, that a judge which is 80 % confident is right 80 % of the time.
+    A point on the diagonal means, for example, that verdicts with a confidence of 80 % are right 80 % of the time.
     """
     frame = _Frame(52, 12, 288, 240)
     parts = [*_rate_axis(frame)]
@@ -175,7 +175,7 @@ def calibration_curve(bins: Sequence[CalibrationBin]) -> Markup:
 def paired_differences(
     broke: int, fixed: int, unchanged: int, *, names: tuple[str, str] = ("broke", "fixed")
 ) -> Markup:
-    """Draw two bars from a line: evals that got worse to the left, evals that got better to the right.
+    """Draw a bar on each side of a line: evals that got worse on the left, evals that got better on the right.
 
     A text below states how many evals did not change.
     """

@@ -154,7 +154,7 @@ class LoadedReport:
 
     @property
     def model(self) -> str:
-        """Provider and model, such as `provider/model`, as in the name of the folder with the model's reports."""
+        """Provider and model as `provider/model`, spelled like the folder with the model's reports."""
         run = self.analysis.run
         return "/".join(model_folder(run.provider or "", run.model)) if run.model else self.name.rpartition("/")[0]
 

@@ -48,7 +48,7 @@ class Page:
     template: str
     title: str
     section: str
-    """Path of the first page of the section that the navigation highlights. It is listed in `SECTIONS`."""
+    """Path of the first page of the section that the navigation highlights. The path is listed in `SECTIONS`."""
     values: Mapping[str, object] = field(default_factory=dict)
 
 

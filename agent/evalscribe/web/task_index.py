@@ -182,7 +182,7 @@ class RunResults:
 
     @cached_property
     def lists_failures(self) -> bool:
-        """True if all failures of the run are known. In this case, every eval that is not listed did not fail."""
+        """True if all failures of the run are known. In this case, an eval that is not listed did not fail."""
         run = self.report.analysis.run if self.report else None
         if run is not None:
             return run.failed is not None and is_complete_run(run, len(self.findings))
@@ -338,7 +338,7 @@ class TaskTable:
         return sorted(range(len(self.runs)), key=lambda at: (self.runs[at].started, self.runs[at].key))
 
     def history(self, task: str) -> Sequence[tuple[RunResults, TaskResult]]:
-        """Return the results of a task in its newest runs, oldest first."""
+        """Return the results of a task in its `MOST_CELLS` most recent runs, in chronological order."""
         row = self.tasks.get(task)
         results = [(self.runs[at], row.results[at]) for at in self._order if at in row.results] if row else []
         return results[-MOST_CELLS:]
@@ -405,10 +405,10 @@ class TaskIndex:
         return scope.includes(run.report.name) if run.report else scope == Scope()
 
     def strip(self, entry: Entry) -> Sequence[tuple[RunResults, TaskResult, bool]]:
-        """Return the results of a finding's task in the newest runs, oldest first.
+        """Return the results of a finding's task in its most recent runs, in chronological order.
 
-        Each result is returned with its run and with True if the site has pages about the run. The sequence is empty if
-        there is only one result and that result has a single trial.
+        Each item contains the run, the result, and whether the site has pages about the run. The sequence is empty if
+        no result has several trials and there is at most one result.
         """
         history = self.table.history(self.task_of(entry))
         if len(history) < 2 and not any(result.trials > 1 for _, result in history):

@@ -196,7 +196,7 @@ async def test_workspace_rubric_judges_agent_runs_with_its_own_labels(shape: Cal
 
 async def test_rules_judge_refuses_a_rubric_it_cannot_answer() -> None:
     async with opened("rules", "polite") as target:
-        with pytest.raises(UsageError, match="the rules cannot answer by polite@1"):
+        with pytest.raises(UsageError, match="the rules cannot judge by polite@1"):
             await target.answer(call())
 
 

@@ -200,7 +200,7 @@ def test_an_unreadable_label_is_one_error_at_its_line(page: PageSource) -> None:
     [
         (None, "smp7q2ka_2026-11-02.json is missing"),
         ("{", "smp7q2ka_2026-11-02.json: "),
-        ("<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> b\n", "has conflict markers of git"),
+        ("<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> b\n", "has git conflict markers"),
         ('{"kind": "other"}', "smp7q2ka_2026-11-02.json"),
         ("run smp7q2kax0d4m81v", "is the data of run another, but the page is about run smp7q2kax0d4m81v"),
         ('"revision": 2', "is of revision 1, but the page is newer: restore the data"),

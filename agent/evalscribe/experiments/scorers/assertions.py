@@ -31,8 +31,8 @@ from evalscribe.model.score import ScoreResult, ScorerRequest
 from evalscribe.text import cut, printable
 
 TokenKind = Literal["operator", "path", "literal", "name", "end"]
-# A path or number must not end within a word: `output.a.` and `01x` are errors, not a token and a rest. A name can have
-# dots, so that an unknown path such as `result.a` is reported whole.
+# A path or number must not end within a word: `output.a.` and `01x` are errors, not a token followed by more text.
+# A name can have dots, so that an unknown path such as `result.a` is reported whole.
 _TOKEN = re.compile(
     r"""
     \s*(?:
@@ -110,7 +110,7 @@ COMPARISONS = ("==", "!=", *_ORDERS)
 
 
 def compare_values(sign: str, left: JsonValue, right: JsonValue) -> bool:
-    """Compare two values. Values of any types can be equal, but only two numbers or two texts can be ordered."""
+    """Compare two values. Any two values can be tested for equality; only two numbers or two texts have an order."""
     if sign in ("==", "!="):
         return equal_values(left, right) == (sign == "==")
     if not any(has_type(left) and has_type(right) for has_type in (PREDICATES["is_number"], PREDICATES["is_string"])):
@@ -160,7 +160,7 @@ def _hashable(value: JsonValue) -> object:
 
 
 # Two packages for the Common Expression Language (CEL) were tested with the 32 conditions and 11 errors of
-# test_assertions.py. With either package, some stored expressions would give another result:
+# test_assertions.py. With either package, some stored expressions would give a different result:
 # - common-expression-language 0.10 (Rust) agrees on 20 conditions, or on 29 if the functions of this module are
 #   registered. It cannot parse list positions and hyphens in paths: `output.items.0`, `output.order-id`,
 #   `has(output.items.7)`. It orders booleans (`output.ok > false` is true) and accepts a number as the result of a

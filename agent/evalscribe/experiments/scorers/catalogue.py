@@ -103,7 +103,7 @@ ALIASES: Mapping[str, AnyAlias] = {
             "tool_sequence_any_order", "any_order", "whether each tool was called, in any order, with others allowed"
         ),
         ScorerAlias(
-            "tool_trajectory", "tool_calls", "whether tools were called in sequence, by mode", Trajectory, _trajectory
+            "tool_trajectory", "tool_calls", "whether the tools were called as mode requires", Trajectory, _trajectory
         ),
         ScorerAlias(
             "tool_params_match", "tool_calls", "whether a tool was called with these arguments", ToolParams, _params
@@ -139,7 +139,7 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("helpfulness", "coherence", "conciseness", "response_relevance"), _CRITERIA),
     **dict.fromkeys(("instruction_following", "refusal", "harmfulness", "stereotyping"), _CRITERIA),
 }
-"""Names of scorers of other products that do not exist here, each with a hint on what to use instead."""
+"""Names of other products' scorers that evalscribe does not have, each with a hint on what to use instead."""
 
 
 _WITHOUT_MODEL: tuple[AnyKind, ...] = (
@@ -232,7 +232,7 @@ def scorer_spec(name: str, config: Mapping[str, JsonValue]) -> ScorerSpec:
         kind = scorer_kinds()[kind.of]
     if kind.check is None:
         raise UsageError(f"scorer {name} needs a model")
-    # The config has all defaults, so that a default which is written out gives the same id.
+    # The config has all defaults, so that stating a default explicitly does not change the id.
     return ScorerSpec(
         name=name, scorer=kind.name, config=checked_config.model_dump(mode="json"), code=f"{kind.name}/{kind.version}"
     )

@@ -77,7 +77,7 @@ def scorer(
     threshold: float = THRESHOLD,
     scope: str = "item",
 ) -> F | Callable[[F], F]:
-    """Make a scorer of `function(request)` or `function(ctx, request)`, sync or async.
+    """Turn `function(request)` or `function(ctx, request)` into a scorer. The function can be async.
 
     The function returns a `ScoreResult`, a bool, a number from 0 to 1, a dictionary with fields of a result, or None if
     it abstains. Raises `UsageError` for a function with other parameters, and for any scope but `item`.
@@ -203,7 +203,7 @@ def _storable(result: ScoreResult) -> ScoreResult:
 
     The result is JSON without NaN, and has an explanation. If the result is an error, it also has an error type.
     """
-    # Only for its `ValueError`: metadata and evidence can contain NaN, which JSON does not have.
+    # Called only to raise `ValueError` if metadata or evidence contains NaN, which JSON does not have.
     json.dumps(result.model_dump(mode="json"), allow_nan=False)
     changes: dict[str, object] = {}
     if not result.explanation.strip():

@@ -215,7 +215,7 @@ class _SchemaCheck(ScorerCheck):
     def __init__(self, config: JsonSchema) -> None:
         self._config = config
         self._validator = build_validator(config.schema_)
-        # A property with the name of a keyword also matches, which only costs a child process.
+        # Other text, such as the name of a property, can match too. This only costs an unnecessary child process.
         self._slow = any(word in json.dumps(config.schema_) for word in SLOW_KEYWORDS)
         self._bounded = Bounded(config.schema_)
 

@@ -153,7 +153,7 @@ def _params(expected_call: WantedCall, uses: Sequence[ToolUse]) -> str | None:
     nearest: list[ValueDifference] | None = None
     for use in uses:
         if use.tool == expected_call.tool:
-            # A call with as many differences as the nearest is not nearer, so the rest is not compared.
+            # Once a call has as many differences as the nearest call so far, the rest of it is not compared.
             mismatches = list(islice(_argument_differences(expected_call, use), len(nearest or ()) or None))
             if not mismatches:
                 return None

@@ -127,7 +127,7 @@ def as_evidence(value: object) -> JsonValue:
         return render_value(value)
     if len(text) > LARGEST_EVIDENCE:
         return f"{text[:LARGEST_EVIDENCE]}…"
-    # The number of brackets limits the depth, without a walk through the value.
+    # The depth is at most the number of brackets, so the value need not be traversed.
     return text if text.count("[") + text.count("{") > DEEPEST_EVIDENCE else cast(JsonValue, value)
 
 

@@ -208,7 +208,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def _rare_words(text: str) -> frozenset[str]:
-    """Return the first six letters of each word of five or more letters, so that forms of the same word are equal."""
+    """Return each word of five or more letters, cut to six letters, so that forms of the same word are equal."""
     return frozenset(word[:6] for word in re.findall(r"[a-z]{5,}", text.lower()))
 
 
@@ -240,7 +240,7 @@ def _never(
 def _refused(
     transcripts: Transcripts, first: ToolCallDifference, differences: tuple[ToolCallDifference, ...]
 ) -> RuleDecision:
-    """Return the decision for a run in which an expected call is missing and the last call of its tool was refused."""
+    """Return the decision for a run in which an expected call is missing and its tool refused the last call."""
     answered = transcripts.calls[first.actual or 0]
     tool_answer = _tool_answer(answered)
     return RuleDecision(
@@ -393,7 +393,7 @@ def _more(differences: tuple[ToolCallDifference, ...]) -> str:
 
 
 def _header(transcripts: Transcripts, difference: ToolCallDifference) -> tuple[Citation, ...]:
-    """Quote the start of the expected call. Quote more lines if the tool was called with other arguments."""
+    """Quote the start of the expected call. Quote more lines if the tool was called with different arguments."""
     if difference.expected is None:
         return ()
     return (transcripts.expected[difference.expected].header(5 if _calls(transcripts, difference.tool) else 2),)
@@ -594,7 +594,7 @@ Such a rule is right only if the benchmark's expectation is right.
 def doubt_outlier(verdict: Verdict, other_verdicts: Sequence[TrialVerdict]) -> Verdict:
     """Mark a verdict as uncertain if the other failed trials of the same task have a different label.
 
-    A verdict stays certain if people gave this label to the same failure.
+    A verdict that repeats people's label of the same failure is not marked.
     """
     if (
         not other_verdicts
@@ -634,7 +634,7 @@ def _apart(answer: FinalAnswer, target: FinalAnswer, similarity: float) -> str:
 
 
 class OtherForm(NamedTuple):
-    """Describes how an answer contains the target in another form, and how to accept that form."""
+    """Describes how an answer contains the target in a different form, and how to accept that form."""
 
     cause: str
     how: str

@@ -99,7 +99,7 @@ GUARDS = (
     ),
     (re.compile(r"[EWN]\d{3}|invalid-name|line-too-long"), re.compile(r"PEP ?8|snake_case|line length", re.I)),
 )
-"""Pairs of patterns: one for lint rules, and one for words by which a task asks for what these rules protect."""
+"""Pairs of patterns: one for lint rules, and one for words in a task that ask for what these rules protect."""
 CONTEXT_RULES = re.compile(
     r"unsafe|docstring|D1\d\d|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare"
 )
@@ -133,7 +133,7 @@ def taste_only(facts: Facts) -> RuleDecision | None:
         return None
     fails = f"only {listed(codes)}{' (style)' if style else ''} fail{'s' if len(codes) == 1 else ''}"
     why = f"{_tests_pass(facts)}; {fails}" if all_passed else fails
-    # The code under test can have printed a summary into the log. Only a step for the tests proves that they pass.
+    # The code under test might have printed a summary to the log. Only a step for the tests proves that they pass.
     proven = style and all_passed and facts.outcome.step is not None
     return RuleDecision(
         label="OVERLY_STRICT",
@@ -165,8 +165,8 @@ def concern(error: evidence.LocatedError) -> Concern:
 def is_asked_for(facts: Facts, error: evidence.LocatedError) -> bool:
     """Return whether the task asks for a lint rule.
 
-    A task asks for a rule if it names the rule, a linter, what the rule protects, or a directive that disables lint
-    rules without naming one.
+    A task asks for a rule if it names the rule, a linter, what the rule protects, or a general directive that disables
+    lint rules without naming any.
     """
     rule = error.code or ""
     # A directive such as `eslint-disable` contains the name of a linter without asking for its rules.
@@ -394,7 +394,7 @@ LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
 def fails_what_nobody_asked_for(facts: Facts) -> RuleDecision | None:
     """Judge failures in which the failed checks require something that the task does not ask for.
 
-    Examples are a structure, unusual input, a text, an order, or the ends of a range.
+    Examples are a certain structure, text or order, the handling of unusual input, or the ends of a range.
     """
     return (
         _refuses_unspecified_case(facts)
@@ -546,7 +546,7 @@ def _check_misses_all_texts(facts: Facts) -> RuleDecision | None:
     body = "\n".join(text for _, _, text in bodies(facts, failures[0]))
     texts = [text for _, text in CONTAINS.findall(body)]
     lines = [quote.both(facts, text) for text in texts]
-    # If the test also has other assertions, one of these can have failed.
+    # If the test also has other assertions, one of these might have failed.
     if len(EXPECTS.findall(body)) != len(texts) or not lines or any(len(quoted_lines) < 2 for quoted_lines in lines):
         return None
     title = failures[0].title
@@ -645,7 +645,7 @@ OTHER_TEXT = re.compile(
     r"|Regex pattern did not match.{0,40}Regex: (?P<p>['\"])(?P<regex>.{3,120}?)(?P=p)",
     re.DOTALL,
 )
-"""Matches messages which say that the code threw an error as required, but with another text."""
+"""Matches messages which say that the code threw an error as required, but with a different text."""
 PART = re.compile(r"expected (['\"]).{0,200}?\1 to (?:match|contain|include) (['\"/])(?P<part>.{3,120}?)\2", re.DOTALL)
 TWO_TEXTS = re.compile(
     r"(?:expected|assert) (?P<a>'[^'\n]{1,200}'|\"[^\"\n]{1,200}\") (?:to (?:be|equal|deeply equal|strictly equal)|==) "

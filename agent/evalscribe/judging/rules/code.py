@@ -37,7 +37,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def fold(text: str) -> str:
-    """Remove white space and trailing commas, so that texts that differ only in formatting are equal."""
+    """Remove whitespace and trailing commas, so that texts that differ only in formatting are equal."""
     return re.sub(r"\s+|,(?=\s*[)\]}]|\s*$)", "", text)
 
 

@@ -104,7 +104,7 @@ def checked(facts: Facts, decision: RuleDecision) -> RuleDecision:
     doubt = written_by_output(facts)
     if doubt is None:
         return decision
-    # Code that threw the error itself does not pass after a change to the eval.
+    # If the code threw the error itself, a change to the eval would not make it pass.
     return replace(decision.doubted(doubt), would_pass=False)
 
 
@@ -172,8 +172,8 @@ def only_runner_marks(facts: Facts) -> bool:
 def most_models_fail(facts: Facts) -> bool:
     """Return whether at least half of the models fail in the same way.
 
-    If other models get the same error, this output's code has not printed the error, because this code did not run for
-    the other models.
+    An error that other models also get was not printed by this output's code, because this code did not run for the
+    other models.
     """
     across = facts.case.across
     return across is not None and across.most_fail
@@ -225,7 +225,10 @@ def _in_tests(facts: Facts) -> str | None:
 
 
 def _deployed_and_silent(facts: Facts) -> bool:
-    """Return whether the code was deployed on a server and did not print anything into the tests' log."""
+    """Return whether the code was deployed on a server and evidently did not print anything to the tests' log.
+
+    A grader must contain the titles of all failed tests, and no grader may throw errors of its own.
+    """
     text = _text(facts)
     is_quiet = not FROM_CODE.search(text) and not CAPTURED.search(text)
     all_named = all(_names(facts, test) for test in facts.outcome.failures)
@@ -296,7 +299,7 @@ SYNTAX = re.compile(r"(?:TS1\d{3}: |Expected |Unexpected |Unterminated |Syntax e
 SETTINGS = ("tsconfig.json", "jsconfig.json")
 """Files that the runner itself writes or changes."""
 SHORTEST = 8
-"""Minimum characters, without white space, of a statement that is compared with the reference.
+"""Minimum characters, without whitespace, of a statement that is compared with the reference.
 
 Shorter statements match by chance.
 """
@@ -368,7 +371,7 @@ def reference_statement(facts: Facts, error: evidence.LocatedError) -> tuple[Cod
 
 
 def _is_in_reference(facts: Facts, line: CodeLine) -> bool:
-    """Return whether the reference contains the statement that starts on an output line, ignoring white space."""
+    """Return whether the reference contains the statement that starts on an output line, ignoring whitespace."""
     text = code.without_comments(line.document.text, line.document.path).split("\n")
     statement, depth = "", 0
     for code_text in text[line.number - 1 : line.number - 1 + LONGEST]:
@@ -389,15 +392,15 @@ def _matching_line(facts: Facts, line: CodeLine) -> CodeLine | None:
 
 
 def all_pass_with(facts: Facts, rule: str) -> str:
-    """Return a sentence which says that all tests pass, and that other models might violate the same lint rule."""
+    """Return a sentence which says that all tests pass, but not whether other models violate the same lint rule."""
     tests = f"All {facts.outcome.passed} tests pass" if facts.outcome.passed else "All tests pass"
     return f"{tests}; whether other models break `{rule.rsplit('/', 1)[-1]}` too is not stored."
 
 
 def shows_shared_failures(facts: Facts) -> bool:
-    """Return whether it would be known if all models failed in the same way.
+    """Return whether the known facts would reveal it if all models failed in the same way.
 
-    It would be known if there are known-gap notes, or if stored results show that most models pass.
+    This is so if there are known-gap notes, or if stored results show that most models pass.
     """
     across = facts.case.across
     return bool(facts.notes) or (across is not None and across.most_pass)

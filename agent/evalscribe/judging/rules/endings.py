@@ -65,7 +65,7 @@ def harness_broke(facts: Facts) -> RuleDecision | None:
         return _infrastructure_failed(
             facts, "service-not-reachable", f"no answer: {message}", "a service could not be reached"
         )
-    # A grader that raised because of a provider or a connection is an outage, which is decided above.
+    # A grader's error because of a provider or a connection is an outage, which is decided above.
     raised = next((step for step in facts.evidence.steps if step.status == "skipped" and step.error), None)
     if raised is not None:
         return _grader_raised(facts, raised)
@@ -204,7 +204,7 @@ def never_answers(facts: Facts) -> RuleDecision | None:
 
 def _is_of_the_provider(message: str) -> bool:
     """Return whether the message comes from a provider, or from a failed connection to a model."""
-    # A time-out alone does not show that the provider was slow. It can be any other service.
+    # A time-out alone does not show that the provider was slow. Any other service might have been slow.
     if any(not TIMED_OUT.fullmatch(match[0]) for match in PROVIDER.finditer(message)):
         return True
     return (
@@ -425,7 +425,7 @@ def _failed_line(facts: Facts) -> Citation | None:
     document = facts.evidence.document("log", SCORES_LOG)
     if document is None or facts.evidence.eval.failed_step is None:
         return None
-    # A scorer without a value has no number behind `failed`.
+    # A scorer without a value has no number after `failed`.
     prefixes = f"{facts.step}: failed ", f"{facts.step}: failed:"
     number = next((n for n, text in enumerate(document.lines, 1) if text.startswith(prefixes)), None)
     return None if number is None else cite_lines(document, number, number)

@@ -160,7 +160,7 @@ class RulesJudge:
 
 
 def decided_by_people(case: Failure) -> Verdict | None:
-    """Return the verdict that follows from people's corrections of the same failure. No judge then needs to be asked.
+    """Return the verdict that follows from people's earlier labels of the same failure. No judge is then needed.
 
     Return None if no precedent is known to be the same failure, or if people disagree about its label.
     """

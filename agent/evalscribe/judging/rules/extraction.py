@@ -27,7 +27,7 @@ LONGEST_PART = 300
 TIMES, LONG_PART, TIMES_LONG = 5, 40, 3
 """Minimum repetitions of a short text, minimum characters of a long text, and minimum repetitions of a long text."""
 LEAST_REPEATED, LEAST_WITHOUT_LETTERS = 100, 400
-"""Minimum characters of all repetitions together, for repeated words with letters and for repetitions without letters.
+"""Minimum total characters of all repetitions: first for a repeated text with letters, then for one without letters.
 
 The second limit is higher because a list can repeat numbers.
 """
@@ -66,7 +66,7 @@ def error_for_an_answer(facts: Facts) -> RuleDecision | None:
 def no_answer_extracted(facts: Facts) -> RuleDecision | None:
     """Judge failures in which the grader extracted no answer.
 
-    A right answer also counts as not extracted if only a filter that does not decide the score extracted it.
+    A correct answer also counts as not extracted if only a filter that does not decide the score extracted it.
     """
     error = next((step.error or "" for step in facts.evidence.steps if step.status == "failed"), "")
     other_filter = _other_filter(facts)
@@ -177,7 +177,7 @@ def _ended_badly(facts: Facts, error: str, text: str, citation: Citation) -> Rul
     document = facts.evidence.document("log", FILTERS_LOG)
     source_says_so = document is not None and STOPPED.search(document.text) is not None
     at_limit = source_says_so or (limit is not None and limit >= LEAST_LIMIT and estimate_tokens(text) >= FULL * limit)
-    # A loop also ends at the limit, but explains more than the limit.
+    # An answer that loops also ends at the limit, but the loop explains more than the limit does.
     if (loop := _repeated_part(text)) is not None:
         return RuleDecision(
             label="MODEL_FAULT",

@@ -27,13 +27,13 @@ CHECK_TOOLS: dict[str, CheckKind] = {
 }
 CHECK_WORDS: tuple[tuple[CheckKind, tuple[str, ...]], ...] = (
     ("lint", ("lint", "style", "format", "ruff", "flake8")),
-    # Before the words of tests, one of which is `check`.
+    # These words precede the words of tests, because one of the latter is `check`.
     ("build", ("typecheck", "type-check", "type_check", "type check")),
     ("tests", ("test", "spec", "check", "score", "grade")),
     ("install", ("install", "depend", "setup", "environment")),
     ("build", ("build", "compile", "deploy", "type", "tsc", "mypy", "push")),
 )
-"""Words in the names of steps. A step has the first kind in this list with a word that occurs in the step's name."""
+"""Words that identify the kind of a step. The first kind with a word that occurs in the step's name is used."""
 
 
 def check_kind(step: str | None, tool: str | None) -> CheckKind:
@@ -372,7 +372,7 @@ class Misplaced(NamedTuple):
 def misplaced(facts: Facts) -> Misplaced | None:
     """Return the first name that output and reference import from different modules; None if there is none."""
     expected_imports = list(_imports(facts.expected_lines))
-    # The order is reversed so that the first import of a name counts.
+    # The order is reversed so that the first import of a name is used.
     modules = {name: (path, line) for name, path, line in reversed(expected_imports)}
     expected_modules = {(name, _module(path)) for name, path, _ in expected_imports}
     for name, path, line in _imports(facts.output_lines):
@@ -404,7 +404,7 @@ def _names(text: str) -> list[str]:
 
 
 def _module(path: str) -> Module:
-    """Return the module that an import path names. Only the last name of a dotted Python path counts."""
+    """Return the module that an import path names. Only the last name of a dotted Python path is used."""
     if re.fullmatch(r"\.*[\w.]+", path):
         return False, path.rsplit(".", 1)[-1]
     name = basename(path.removeprefix("node:"))

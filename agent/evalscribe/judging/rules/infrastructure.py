@@ -118,7 +118,7 @@ def runner_ran_out_of_time(facts: Facts) -> RuleDecision | None:
             else "No code of the model was judged; the eval may pass when the run is repeated."
         ),
         citations=quote.log(facts),
-        by_error_text=True,  # a script in the output can have caused the timeout
+        by_error_text=True,  # a script in the output might have caused the timeout
     )
 
 
@@ -287,7 +287,7 @@ def grader_not_connected(facts: Facts) -> RuleDecision | None:
     if facts.check != "tests" or not failures or not all(CONNECTION.search(test.message) for test in failures):
         return None
     word = CONNECTION.search(failures[0].message)
-    # Code that contains these words can have thrown them itself.
+    # Code that contains these words might have thrown the error itself.
     if word and quote.first_with(facts.output_lines, word.group(0)):
         return None
     # The model is at fault if the server never started or redirects to another address. Stack frames alone do not show

@@ -101,7 +101,7 @@ def _on_differing_lines(facts: Facts, note: GapNote) -> str | None:
     expected = note.stems & stems(code.joined(line.text for line in facts.expected_lines))
     for line in facts.introduced:
         if not _speaks(note, expected | (note.stems & stems(line.text))):
-            continue  # The words are too few whichever line is the counterpart, which is slow to find.
+            continue  # no counterpart would add enough words, and finding one is slow
         other = quote.counterpart(facts, line)
         texts = [line.text, *([other.text] if other else [])]
         if other and _speaks(note, note.stems & stems(code.joined(texts))):
@@ -245,7 +245,7 @@ def _written(facts: Facts, note: GapNote) -> str | None:
 def _missing(facts: Facts, note: GapNote) -> str | None:
     """Return a term that the note asks for and that only the reference contains.
 
-    In the note, the parts of a name can be in another order.
+    In the note, the parts of a name can be in a different order.
     """
     return next((t for t in _missing_terms(facts, note) if _holds(facts.expected_code, t)), None) or _respelled(
         facts, note
@@ -268,7 +268,7 @@ def _missing_terms(facts: Facts, note: GapNote) -> Iterator[str]:
 
 
 def _holds(text: str, term: str) -> bool:
-    """Return whether code contains a term, ignoring white space. A plain name must be a whole word."""
+    """Return whether code contains a term, ignoring whitespace. A plain name must be a whole word."""
     return _has_word(term, text) if code.NAME.fullmatch(term) else code.fold(term) in code.fold(text)
 
 
@@ -285,7 +285,7 @@ def _touches(facts: Facts, note: GapNote) -> str | None:
 
 
 def _respelled(facts: Facts, note: GapNote) -> str | None:
-    """Return a missing name whose parts have another order in the note.
+    """Return a missing name whose parts are in a different order in the note.
 
     For example, `prefixPath` in a note means `pathPrefix` in the reference.
     """
@@ -405,7 +405,7 @@ SIBLINGS = 2
 
 
 def undocumented_fields(facts: Facts) -> RuleDecision | None:
-    """Judge failures in which the output lacks a returned field or gives it another type.
+    """Judge failures in which the output lacks a returned field or gives it a different type.
 
     The task does not mention this field.
     """

@@ -131,7 +131,7 @@ def no_test_counted(facts: Facts) -> RuleDecision | None:
 def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
     """Judge failures in which tests of the patched code fail.
 
-    These are tests that the patch should repair, or tests that passed before.
+    These are tests that the patch should repair, or tests that passed before the patch.
     """
     tests = _tests(facts)
     if not tests:
@@ -226,7 +226,7 @@ def _failing(facts: Facts) -> tuple[Citation, ...]:
 
 
 def _is_all(error: str | None) -> bool:
-    """Return whether an error such as "8 of 8 tests still fail" means all tests."""
+    """Return whether an error such as "8 of 8 tests still fail" concerns all of the tests."""
     counts = re.match(r"(\d+) of (\d+) ", error or "")
     return counts is not None and counts[1] == counts[2]
 

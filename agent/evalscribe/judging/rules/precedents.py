@@ -18,7 +18,7 @@ from evalscribe.model.finding import (
 from evalscribe.text import join_first
 
 UNNAMED = "a reviewer"
-"""Shown in place of an unknown reviewer. The reviewer is unknown as long as the correction is not merged."""
+"""Shown in place of an unknown reviewer. The reviewer is unknown until the correction is merged."""
 MOST_NAMED = 3
 KINDS: dict[Classification, CauseKind] = {
     "MODEL_FAULT": "model",
@@ -51,13 +51,13 @@ def people_agree(facts: Facts) -> RuleDecision | None:
 
 
 def beside_disagreement(facts: Facts, decision: RuleDecision) -> RuleDecision:
-    """Mark the decision as uncertain, and report people's labels, if people disagree about the same failure."""
+    """If people gave earlier occurrences of the failure different labels, mark the decision as uncertain and say so."""
     disagreement = _disagreement_text(_labels_of_same(facts)) if facts.case.precedents else ""
     return decision.doubted(disagreement) if disagreement else decision
 
 
 def describe_disagreement(precedents: Sequence[Precedent]) -> str:
-    """Return a sentence with the labels that each person gave to the same failure; empty if people agree."""
+    """Return a sentence with each person's labels of earlier occurrences of the failure; empty if people agree."""
     return _disagreement_text(_labels_of_same_failures(precedents))
 
 
@@ -131,7 +131,7 @@ def _label_again(facts: Facts, labelled: Sequence[tuple[Precedent, Classificatio
         fix=checks.relax(codes) if lint and codes else None,
         would_pass=bool(lint and facts.outcome.all_passed and len(codes) == 1),
         # Without failed tests, only the text of the error shows that the failures are the same. Code that runs in a
-        # build can throw any text, also one that people excused in a published report.
+        # build can throw any text, including one that people excused in a published report.
         by_error_text=not (precedent.alike and facts.outcome.failures),
     )
 
@@ -192,8 +192,8 @@ PRECEDENT_RULE = people_said_before.__name__.replace("_", "-")
 def doubt_shared_failure(verdict: Verdict, across: CrossModelFailures | None) -> Verdict:
     """Mark a verdict as uncertain if it blames this model although at least half of the models fail in the same way.
 
-    A verdict stays certain if people gave this label to the same failure, because people know more than such a number
-    shows.
+    A verdict that repeats people's label of the same failure is not marked, because people know more than such a
+    number shows.
     """
     if (
         across is None

@@ -204,7 +204,7 @@ def _reason(facts: Facts, located: LocatedError, citation: Citation) -> Citation
     document = facts.evidence.document(citation.role, citation.path)
     if located.test is not None or document is None:
         return short(facts, citation)
-    # A tool explains itself at the end of its message.
+    # A tool's message has its explanation at the end.
     first = last = citation.last
     size = len(document.lines[last - 1])
     while first > citation.first and last - first <= LOG_LINES:
@@ -243,7 +243,7 @@ def naming(facts: Facts, subject: str, longest: int = 2) -> tuple[Citation, ...]
 
 
 class QuotedStatement(NamedTuple):
-    """Lines of one document that are quoted together. `folded` is the text of these lines without white space."""
+    """Lines of one document that are quoted together. `folded` is the text of these lines without whitespace."""
 
     document: Document
     first: int
@@ -499,7 +499,7 @@ def both(facts: Facts, text: str) -> tuple[Citation, ...]:
 
 
 def first_with(lines: Sequence[CodeLine], text: str) -> CodeLine | None:
-    """Return the first line that contains a text, ignoring white space."""
+    """Return the first line that contains a text, ignoring whitespace."""
     folded = code.fold(text)
     return next((line for line in lines if folded and folded in line.folded), None)
 
@@ -526,7 +526,7 @@ def _assertion(facts: Facts, test: FailedTest) -> Citation | None:
     for document, first, text in bodies(facts, test):
         lines = [(first + n, line) for n, line in enumerate(text.split("\n")) if EXPECTS.search(line)]
         closest = max(lines, key=lambda numbered: len(_values(numbered[1]) & values), default=None)
-        # Without a common value, only a single assertion is certainly the one that failed.
+        # If no value matches, the failed assertion is only known if the test has a single one.
         if closest and (len(lines) == 1 or _values(closest[1]) & values):
             return _statement(facts, CodeLine(document, *closest)).citation
     return None
@@ -613,7 +613,7 @@ def _same_key(facts: Facts, line: CodeLine, other: CodeLine) -> float:
 
 
 def _parent(facts: Facts, line: CodeLine) -> str:
-    """Return the nearest less indented line above a line, without white space."""
+    """Return the nearest less indented line above a line, without whitespace."""
     lines = facts.code_of(line.document)
     text_of_line = lines[line.number - 1]
     depth = len(text_of_line) - len(text_of_line.lstrip())

@@ -50,7 +50,7 @@ def connection_broke(facts: Facts) -> RuleDecision | None:
 
 
 def _no_request_is_answered(facts: Facts) -> RuleDecision | None:
-    """Judge failures in which every test fails and sends HTTP requests. The output serves every requested address."""
+    """Judge failures in which every test sends HTTP requests and fails, although the output serves all addresses."""
     failures = facts.outcome.failures
     # A single request that is answered shows that the server is up and reachable.
     if facts.check != "tests" or not facts.outcome.silent or facts.outcome.passed or len(failures) < 2:

@@ -311,7 +311,7 @@ def _missing_call(transcripts: Transcripts) -> str | None:
 
 
 def _values(value: object) -> str:
-    """Return all values in the arguments of a call, joined to one text."""
+    """Return all values in the arguments of a call, joined into one text."""
     if isinstance(value, dict):
         return "\n".join(map(_values, value.values()))
     if isinstance(value, list):

@@ -156,7 +156,7 @@ class AnswerResolver:
         return self._emit(self._settled(last=True))
 
     def say(self, words: str) -> str:
-        """Add text from evalscribe, instead of from the model, to the answer. Return this text."""
+        """Add text that evalscribe wrote, not the model, to the answer. Return this text."""
         return self._emit(words)
 
     def _emit(self, text: str) -> str:
@@ -185,7 +185,7 @@ class AnswerResolver:
     def _end(self, start: re.Match[str], *, last: bool) -> int | None:
         """Return the offset at which the citation ends. Return None if its end has not arrived yet."""
         names, remaining = self._names(start), self._pending[start.end() :]
-        # The name of an item can contain brackets, so its end is awaited before a bracket is searched for.
+        # The name of an item can contain brackets, so the closing bracket is searched for after the end of the name.
         if not last and any(name.startswith(remaining) for name in names):
             return None
         at = start.end() + max((len(name) for name in names if remaining.startswith(name)), default=0)

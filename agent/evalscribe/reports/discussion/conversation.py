@@ -61,7 +61,7 @@ class Exchange:
     def __init__(self, question: str) -> None:
         self.question = question
         self.answer = ""
-        """Text of the answer. It stays empty until the answer is complete."""
+        """Text of the answer. It stays empty until the exchange ends."""
         self.turns: list[Message] = []
         """Messages after the question, including tool calls. Empty if only the answer is kept."""
 

@@ -60,7 +60,7 @@ class LookupDiscussion:
         self._dossier = dossier
 
     async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
-        # Evidence can have control characters that a terminal obeys.
+        # Evidence can contain control characters that a terminal would obey.
         text = "\n".join(printable(line.expandtabs(4)) for line in self._lines(question))
         on_text(text)
         return DiscussionAnswer(question=question, text=text)

@@ -27,8 +27,8 @@ PLAIN = re.compile(r"[^`*~\[\]<>&\\!\n_]*(?:(?<=[A-Za-z0-9])_(?=[A-Za-z0-9])[^`*
 parsed.
 """
 MAX_INLINE = 5_000
-"""Maximum number of characters of a paragraph whose inline markup is parsed. Parsing takes quadratic time for malicious
-text.
+"""If a paragraph has more characters than this, its inline markup is not parsed. Parsing takes quadratic time for
+malicious text.
 """
 
 

@@ -160,7 +160,7 @@ _EVALS = re.compile(r"^(failed |failing )?(evals?|evaluations?|tests?|tasks?|cas
 
 
 def rows_of(rows: Rows) -> Iterator[DraftFinding]:
-    """Yield a draft finding for each row of a table that names evals.
+    """Yield a draft finding for each table row that names failed evals.
 
     The table must have a column of evals and a column of labels, steps or errors; otherwise, nothing is yielded.
     """
@@ -529,7 +529,7 @@ def _numbered_eval(item: Field) -> bool:
 
 
 def _text_after(line: Line, line_start: LineStart) -> str:
-    """Return the text of a list item after the evals and the label with which the item begins."""
+    """Return the text of a list item that follows the evals and the label at its beginning."""
     text = marked(line)
     begin = text.find(line_start.segments[0][:40])
     return text[begin:] if begin >= 0 else text

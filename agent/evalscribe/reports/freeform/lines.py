@@ -59,8 +59,8 @@ _MAPPED: tuple[tuple[frozenset[str], Classification, CauseKind], ...] = (
     (frozenset(("model", "genuine")), "MODEL_FAULT", "model"),
     (frozenset(("task", "prompt")), "AMBIGUOUS_TASK", "task"),
 )
-"""Maps words in a label that is not one of evalscribe's four to a label and a kind of cause. The first entry that
-matches is used.
+"""Used for labels other than evalscribe's four. Maps words in such a label to one of the four labels and a kind of
+cause. The first entry that matches is used.
 """
 
 

@@ -306,7 +306,7 @@ def _model(fields: dict[Key, list[Field]], blocks: Sequence[FreeformBlock]) -> t
 def _titled_model(blocks: Sequence[FreeformBlock]) -> str | None:
     title = next((plain(block.lines[0]) for block in blocks if block.kind == "heading"), "")
     match = re.search(r":\s+([\w.-]+(?:/[\w.-]+)*)\s*(?:\([^()]*\))?$", title)
-    # Without a digit or a hyphen, the word is rather the end of an ordinary title than the name of a model.
+    # Without a digit or a hyphen, the word is probably the end of an ordinary title, not the name of a model.
     return match.group(1) if match and re.search(r"[\d-]", match.group(1)) else None
 
 

@@ -258,7 +258,7 @@ def _points(read: Sequence[FreeformBlock]) -> Iterator[_Point]:
 
 
 def _copy(sections: Sections) -> Sections:
-    # The headings of the original change with each block.
+    # A copy is needed because the original's headings change with each block.
     return Sections(list(sections.above), sections.heading_count)
 
 

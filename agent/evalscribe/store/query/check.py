@@ -23,7 +23,7 @@ Planning a larger query takes a long time, and the query's time limit cannot int
 MOST_GROUPS = 100
 """Maximum number of expressions in GROUP BY.
 
-sqlglot replaces a column number in GROUP BY with a copy of that column's expression.
+sqlglot replaces a column number in GROUP BY with a copy of that column's expression, which makes the statement longer.
 """
 DEEPEST = 300
 """Maximum depth of nested expressions."""

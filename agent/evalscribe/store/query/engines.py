@@ -89,7 +89,7 @@ def expand_row_functions(tree: exp.Expr) -> None:
         names = [identifier.name for identifier in lateral.args["alias"].args["columns"]]
         call, table = lateral.this.name, column.args["table"]
 
-        # The table is a default argument, because the variable has another value in the next round of the loop.
+        # The table is a default argument, because the variable has a different value in the next iteration.
         def of_each(name: str, table: exp.Expr = table) -> exp.Column:
             return exp.Column(this=exp.to_identifier(name, quoted=True), table=table.copy())
 

@@ -120,7 +120,7 @@ def _set(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
 
 
 def _attempt(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
-    """Apply settings if the server permits them to this user.
+    """Apply settings if the server permits this user to change them.
 
     The settings are an additional protection. The query was already checked, and its transaction is read-only.
     """

@@ -389,7 +389,7 @@ def main() -> None:
 
 
 def _bound_memory() -> None:
-    # The limit cannot be raised if the user has set a lower one. That one then holds.
+    # If the user has set a lower limit, it cannot be raised and stays in effect.
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (3 * MEMORY, 3 * MEMORY))
 
@@ -419,8 +419,8 @@ def _open(path: Path) -> sqlite3.Connection:
 
     A query sees the database in its state at the start of the query, even if other processes write meanwhile.
     """
-    # Without a cache of statements, no statement that was compiled before the authorizer is set can run later without
-    # it.
+    # The statement cache is off. Otherwise, a statement that was compiled before the authorizer was set could run later
+    # without the authorizer's checks.
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None, cached_statements=0
     )
@@ -433,7 +433,7 @@ def _open(path: Path) -> sqlite3.Connection:
         "busy_timeout=10000",
         "cache_size=-65536",
         f"mmap_size={MEMORY // 2}",
-        # This limit holds for all connections of a process. It is one reason why each query has a process of its own.
+        # This limit applies to all connections of a process. It is one reason why each query has a process of its own.
         f"hard_heap_limit={MEMORY}",
     ):
         connection.execute(f"PRAGMA {pragma}").close()

@@ -120,7 +120,7 @@ def _with_tables(text: str, used: list[str], dialect: Dialect) -> str:
     if scoped and text.startswith("WITH "):
         tables, text = tables[:-1] + ", ", text.removeprefix("WITH ")
     if dialect == "postgres":
-        # psycopg reads every % in a statement with parameters, also in literals.
+        # psycopg interprets every % in a statement with parameters, even in literals.
         tables, text = tables.replace(":collection_id", "%(collection_id)s"), text.replace("%", "%%")
     return f"{tables}{text}"
 
