@@ -38,7 +38,7 @@ def compare(
         bool, typer.Option("--dry-run", help="Show the estimated cost; call no model and write nothing.")
     ] = False,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write a page to the reports folder (the default).")
+        bool, typer.Option("--report/--no-report", help="Write a page to the reports folder (on by default).")
     ] = True,
     reports: options.Reports = None,
     concurrency: options.Concurrency = None,

@@ -119,7 +119,7 @@ def upload(
         str,
         typer.Argument(
             metavar="FILE|-",
-            help="JSON lines or a JSON list, which may be gzipped; - reads standard input.",
+            help="JSON lines or a JSON list (may be gzipped), or - for standard input.",
             show_default=False,
         ),
     ],
@@ -140,7 +140,7 @@ def upload_csv(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|-", help="A CSV file, which may be gzipped; - reads standard input.", show_default=False
+            metavar="FILE|-", help="A CSV file (may be gzipped), or - for standard input.", show_default=False
         ),
     ],
     input_columns: Annotated[

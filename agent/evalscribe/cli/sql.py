@@ -37,7 +37,7 @@ def sql(
     collection: options.Collection = None,
     file: Annotated[
         str | None,
-        typer.Option("--file", "-f", metavar="FILE|-", help="Read the query from a file; - reads standard input."),
+        typer.Option("--file", "-f", metavar="FILE|-", help="Read the query from a file, or from standard input (-)."),
     ] = None,
     max_rows: Annotated[
         int | None,

@@ -199,8 +199,8 @@ def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
 def _group_name(name: str, text: str, pairs: Sequence[EvalPair]) -> str:
     """Return a readable name for a group.
 
-    If all members of a group with a common cause have the same reason, the group is named after the reason. Otherwise,
-    such a group is named after the cause.
+    A group with a common cause is named after the reason in the report, if all of its members have the same one.
+    Otherwise, it is named after the cause.
     """
     if text == SAME_ERROR:
         return _as_recorded(name, pairs[0])

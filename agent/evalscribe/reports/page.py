@@ -709,7 +709,7 @@ def label_line(entry: ReportEntry, summary: str, report: Report) -> str:
 def _shared_facts(entry: ReportEntry, report: Report) -> list[str]:
     """Return the facts that are the same for all trials of a finding.
 
-    For a finding without trials, these are all facts.
+    For a finding without trials, return all of its facts.
     """
     first, *others = ([*_facts(part, report)] for part in entry.each)
     return [fact for fact in first if all(fact in facts for facts in others)]
