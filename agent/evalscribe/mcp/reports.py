@@ -141,8 +141,8 @@ class ReportTools:
         limit: tool.Limit = 50,
         offset: tool.Offset = 0,
     ) -> RecurringFailures:
-        """List the evals that fail repeatedly, from all reports. Each eval has the date since which it fails, its
-        labels and causes, the actions taken, and whether the fixes held.
+        """List the evals that fail repeatedly, from all reports. Each eval is listed with the date since
+        which it has failed, its labels and causes, the actions taken, and whether the fixes held.
         """
         with Workspace() as workspace:
             store = workspace.store.analyses if workspace.has_store else None

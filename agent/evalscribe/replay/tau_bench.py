@@ -48,7 +48,7 @@ METHOD = 1
 TRIALS = 16
 """Maximum number of trials that are replayed in one sandbox.
 
-Trials share a sandbox because loading the database takes a few seconds.
+Trials share a sandbox because loading the tools and the database takes about a second.
 """
 PROCESSES = 4
 LIMITS = SandboxLimits(wall_s=600.0, cpu_s=120, memory_bytes=3072 * MIB, processes=64)

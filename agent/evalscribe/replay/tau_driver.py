@@ -11,9 +11,9 @@ benchmark's own), the number of `processes`, and `series`. Each series has its i
 `calls`, and `assertions` about the final state. RESULT is a JSON file with one answer for each series, or with an
 `error`.
 
-Loading the database takes a second, so it is loaded only once. Each series runs in a forked process, which starts
-with a copy of the loaded database. A call that does not end, such as `calculate("9**9**9**9")`, is stopped by the CPU
-limit of the forked process, and does not affect other series.
+Loading the tools and the database takes about a second, so they are loaded only once. Each series runs in a forked
+process, which starts with a copy of the loaded database. A call that does not end, such as `calculate("9**9**9**9")`,
+is stopped by the CPU limit of the forked process, and does not affect other series.
 """
 
 import contextlib

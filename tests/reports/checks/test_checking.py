@@ -62,7 +62,7 @@ def test_rendered_page_of_any_report_agrees_with_its_data(report: Report) -> Non
 
 
 def _without_white_space(snippet: Snippet) -> Snippet:
-    """Joined lines, and lines that stand alone, are printed without the white space around them."""
+    """Joined lines, and lines that stand alone, are printed without the whitespace around them."""
     return snippet.model_copy(update={"text": "".join(snippet.text.split())})
 
 

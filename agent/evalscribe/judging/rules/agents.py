@@ -643,8 +643,8 @@ class OtherForm(NamedTuple):
 
 def _other_form(answer: str, target: str) -> OtherForm:
     if _fold(answer) == _fold(target):
-        how = "differs from the target only in case or white space"
-        return OtherForm("answer-in-another-case", how, "ignore case and white space in the comparison")
+        how = "differs from the target only in case or whitespace"
+        return OtherForm("answer-in-another-case", how, "ignore case and whitespace in the comparison")
     number = _number(target) is not None
     if number and _number(answer) is not None:
         return OtherForm(
